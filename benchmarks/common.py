@@ -1,0 +1,63 @@
+"""What the benchmarks share: timing side by side, and tables that say on what they were measured."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+
+
+def best_time(work: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
+    """The least of a few wall-clock times, and the last result."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def write_table(
+    name: str,
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    peers: Sequence[str] = (),
+    note: str = "",
+) -> str:
+    """Write results/<name>.md with the machine and the versions, and return the text."""
+    lines = [f"# {title}", "", machine(peers), ""]
+    if note:
+        lines += [note, ""]
+    lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in rows]
+    text = "\n".join(lines) + "\n"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text)
+    return text
+
+
+def machine(peers: Sequence[str] = ()) -> str:
+    """One line on the machine, Python and the packages that matter."""
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy", "scikit-learn", *peers))
+    return f"Measured on {os.cpu_count()} cores ({platform.machine()}, {_cpu()}), Python {platform.python_version()}, {versions}."
+
+
+def _cpu() -> str:
+    info = pathlib.Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown processor"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

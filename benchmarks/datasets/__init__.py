@@ -1,0 +1,15 @@
+"""Real data sets for the benchmarks and the optional tests; nothing here is bundled.
+
+They are looked for in the folder named by TASKLOSS_DATA, or in ../shared/data beside the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+
+def root() -> pathlib.Path | None:
+    """The folder of the data sets, or None where it is absent."""
+    folder = pathlib.Path(os.environ.get("TASKLOSS_DATA", pathlib.Path(__file__).parents[3] / "shared" / "data"))
+    return folder if folder.is_dir() else None

@@ -1,0 +1,32 @@
+"""Train on a smooth convex surrogate, predict for the discrete loss you are judged by, and know what that guarantees.
+
+>>> import taskloss as tl
+>>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
+"""
+
+from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from .estimators import (
+    ConsistencyWarning,
+    CostSensitiveClassifier,
+    DecodedClassifier,
+    MultilabelClassifier,
+    OrdinalClassifier,
+    TaskLossEstimator,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConsistencyWarning",
+    "CostSensitiveClassifier",
+    "DecodedClassifier",
+    "MultilabelClassifier",
+    "OrdinalClassifier",
+    "TaskLossEstimator",
+    "hypotheses",
+    "losses",
+    "margins",
+    "polytopes",
+    "solvers",
+    "surrogates",
+]

@@ -1,0 +1,14 @@
+"""The scikit-learn faces: they put the parts together and hold what was fitted."""
+
+from .decoded import DecodedClassifier
+from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
+from .general import ConsistencyWarning, TaskLossEstimator
+
+__all__ = [
+    "ConsistencyWarning",
+    "CostSensitiveClassifier",
+    "DecodedClassifier",
+    "MultilabelClassifier",
+    "OrdinalClassifier",
+    "TaskLossEstimator",
+]

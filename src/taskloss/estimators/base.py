@@ -1,0 +1,86 @@
+"""What all faces share: from moments to decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..losses.base import Loss
+from ..losses.tabular import CostMatrix, ZeroOne
+
+
+def keep(estimator: Any, arguments: dict[str, Any]) -> None:
+    """Store a constructor's arguments under their own names, as scikit-learn asks."""
+    for name, value in arguments.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
+class Decoder(ClassifierMixin, BaseEstimator):
+    """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
+
+    def predict(self, X: Any, loss: Any = None, costs: Any = None) -> Any:
+        """The outputs of least expected loss.
+
+        loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
+        differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each
+        output.
+        """
+        mu = self.predict_moments(X)
+        loss = self._loss_for(loss)
+        return self.labels_.translate(loss.decode(mu, costs) if costs is not None else loss.decode(mu), loss)
+
+    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
+        """The expected loss of each prediction, as the fitted moments estimate it."""
+        mu = self.predict_moments(X)
+        loss = self._loss_for(loss)
+        return loss.bayes_risk(loss.decode(mu), mu)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the mean task loss; higher is better."""
+        z = self.labels_.encode_outputs(self.predict(X), self.loss_)
+        losses = self.loss_(z, self.labels_.encode(y))
+        return -float(np.average(losses, weights=sample_weight))
+
+    def predict_moments(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _loss_for(self, loss: Any) -> Loss:
+        """The fitted loss, or another one brought to its labels and embedding."""
+        check_is_fitted(self)
+        if loss is None:
+            return self.loss_
+        loss = Loss.resolve(loss)
+        if loss.kind != self.loss_.kind:
+            raise ValueError(
+                f"{loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
+            )
+        names = loss.label_names() if hasattr(loss, "label_names") else None
+        if names is not None and names.tolist() != self.labels_.classes.tolist():
+            raise ValueError(
+                f"{type(loss).__name__} names its labels {names.tolist()}, but this estimator was fitted on {self.labels_.classes.tolist()}."
+            )
+        loss = loss.bind_names(self.labels_.classes).bind(self.labels_.size)
+        return loss.with_params(embedding=self.loss_.embedding) if hasattr(loss, "embedding") else loss
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, in the order of the loss's columns."""
+        check_is_fitted(self)
+        return self.labels_.classes
+
+
+def as_loss(spec: Any) -> Loss:
+    """A loss from a loss, a name, a matrix of costs, or None for 0-1 loss."""
+    if spec is None:
+        return ZeroOne()
+    if isinstance(spec, str | Loss) or (isinstance(spec, type) and issubclass(spec, Loss)):
+        loss = Loss.resolve(spec)
+    else:
+        loss = CostMatrix(spec)
+    if loss.kind != "classes":
+        raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
+    return loss

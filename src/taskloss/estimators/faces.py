@@ -1,0 +1,126 @@
+"""Named faces of the general estimator, for the tasks people know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hypotheses.base import Hypothesis
+from ..losses.base import Loss
+from ..losses.tabular import Tabular
+from ..surrogates.base import Surrogate
+from .base import as_loss, keep
+from .general import TaskLossEstimator
+
+
+class CostSensitiveClassifier(TaskLossEstimator):
+    """Classification judged by a cost matrix: costs[z, y] is the cost of output z where the label is y.
+
+    `costs` is a matrix, a data frame with labels as columns and outputs as rows, or any loss on labels such as
+    `Abstain(cost=0.2)` or `TreeDistance(tree)`; None is 0-1 loss. The other parameters are those of
+    `TaskLossEstimator`.
+    """
+
+    def __init__(
+        self,
+        costs: Any = None,
+        surrogate: Any = "auto",
+        hypothesis: Any = "linear",
+        *,
+        alpha: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    def _make_loss(self) -> Loss:
+        return as_loss(self.costs)
+
+
+class OrdinalClassifier(TaskLossEstimator):
+    """Ordered labels, judged by how far off a prediction is: absolute error by default.
+
+    Labels are ordered as numbers or strings sort, as an ordered category says, or as `order` lists them. With
+    `shared`, all thresholds share one weight vector (proportional odds); without, each has its own. surrogate
+    "all-thresholds" or "cumulative-link", or any that fits the loss. In the first a score stands for P(Y > j) and in
+    the second for P(Y <= j), so that the signs of `coef_` differ.
+    """
+
+    def __init__(
+        self,
+        loss: Any = "absolute",
+        surrogate: Any = "all-thresholds",
+        hypothesis: Any = "linear",
+        *,
+        shared: bool = True,
+        order: Any = None,
+        alpha: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
+        hypothesis = super()._make_hypothesis(loss, surrogate)
+        # Only thresholds, one fewer than the labels, have a direction in common; the scores of a multinomial model do
+        # not.
+        scores = loss.polytope.size if surrogate.size is None else surrogate.size
+        thresholds = scores == loss.n_labels - 1
+        return (
+            hypothesis.with_params(shared=self.shared and thresholds) if hasattr(hypothesis, "shared") else hypothesis
+        )
+
+    def _order(self) -> Any:
+        return self.order
+
+    def _match(self, loss: Loss) -> tuple[Loss, Surrogate]:
+        # Every loss here is on ordered labels, so that the cube of thresholds is a home for it.
+        try:
+            return super()._match(loss)
+        except ValueError:
+            if not (isinstance(loss, Tabular) and isinstance(loss.embedding, str) and loss.embedding == "auto"):
+                raise
+            return super()._match(loss.with_params(embedding="cube"))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = (
+            True  # one direction for all thresholds cannot tell apart classes that are not in order
+        )
+        return tags
+
+
+class MultilabelClassifier(TaskLossEstimator):
+    """A set of labels per example, judged by Hamming loss by default; all labels are fitted in one pass over the
+    data.
+
+    y is an indicator matrix, or a sequence of sets of labels, and predictions come in the same form.
+    """
+
+    def __init__(
+        self,
+        loss: Any = "hamming",
+        surrogate: Any = "auto",
+        hypothesis: Any = "linear",
+        *,
+        alpha: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,179 @@
+"""Users' own labels and the codes that losses count in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from .losses.base import Loss
+
+
+class Classes:
+    """One label per row, of any type. Codes follow the loss's own label names, an ordered category's order, or sorting."""
+
+    def __init__(self, y: Any, loss: Loss, order: Any = None):
+        values = _column(y)
+        names = order if order is not None else loss.label_names()
+        if names is None:
+            names = _ordered_categories(y)
+        if names is None:
+            check_classification_targets(values)
+            names = _unique(values)
+        self.classes = np.asarray(names) if not isinstance(names, np.ndarray) else names
+        if len(set(self.classes.tolist())) != len(self.classes):
+            raise ValueError("The list of labels names one of them twice.")
+
+    @property
+    def size(self) -> int:
+        return len(self.classes)
+
+    def check(self) -> None:
+        if self.size < 2:
+            raise ValueError(
+                f"y has one class only ({self.classes.tolist()[0]!r}): there is nothing to tell apart; at least two classes are needed."
+            )
+
+    def encode(self, y: Any) -> np.ndarray:
+        return _codes(_column(y), self.classes, "label")
+
+    def outputs(self, loss: Loss) -> np.ndarray:
+        """The users' names of a loss's outputs."""
+        return loss.output_names(self.classes)
+
+    def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
+        return self.outputs(loss)[z]
+
+    def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
+        return _codes(_column(z), self.outputs(loss), "output")
+
+
+class LabelSets:
+    """A set of labels per row: an indicator matrix (array, data frame or sparse), or a sequence of sets, lists or tuples of labels."""
+
+    def __init__(self, y: Any, loss: Loss, order: Any = None):
+        self.as_sets = _is_sets(y)
+        if self.as_sets:
+            self.classes = (
+                np.asarray(order) if order is not None else _unique(_objects([label for row in y for label in row]))
+            )
+        else:
+            columns = getattr(y, "columns", None)
+            self.classes = np.arange(np.shape(y)[1]) if columns is None else np.asarray(columns)
+
+    @property
+    def size(self) -> int:
+        return len(self.classes)
+
+    def check(self) -> None:
+        if self.size < 1:
+            raise ValueError("y names no label at all.")
+
+    def encode(self, y: Any) -> np.ndarray:
+        if self.as_sets:
+            rows = [i for i, row in enumerate(y) for _ in row]
+            columns = _codes(_objects([label for row in y for label in row]), self.classes, "label")
+            out = np.zeros((len(y), self.size), dtype=np.int8)
+            out[rows, columns] = 1
+            return out
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        if y.ndim != 2 or y.shape[1] != self.size:
+            raise ValueError(
+                f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
+            )
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError("y must hold 0 and 1 only, one column per label.")
+        return y.astype(np.int8)
+
+    def outputs(self, loss: Loss) -> np.ndarray:
+        return self.classes
+
+    def translate(self, z: np.ndarray, loss: Loss) -> Any:
+        if not self.as_sets:
+            return z
+        return [set(self.classes[row.astype(bool)].tolist()) for row in z]
+
+    def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
+        return self.encode(z)
+
+
+def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
+    """The translator between y and a loss's codes."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if loss.kind == "indicator":
+        if not _is_sets(y) and np.ndim(y) != 2:
+            raise ValueError(
+                f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
+            )
+        return LabelSets(y, loss, order)
+    return Classes(y, loss, order)
+
+
+def _column(y: Any) -> np.ndarray:
+    if isinstance(y, list) and y and isinstance(y[0], tuple):
+        return _objects(y)
+    values = column_or_1d(y, warn=True)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError("Input y contains NaN or infinity: every example needs a label.")
+    if values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist()):
+        raise ValueError("Input y contains NaN or None: every example needs a label.")
+    return values
+
+
+def _objects(values: list) -> np.ndarray:
+    if not any(isinstance(v, tuple) for v in values):
+        return np.asarray(values)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _is_sets(y: Any) -> bool:
+    """Whether y is a sequence of label collections, rather than numbers in columns."""
+    if hasattr(y, "shape") and getattr(y, "dtype", None) != np.dtype(object):
+        return False
+    first = next(iter(y), None) if isinstance(y, Iterable) else None
+    if isinstance(first, set | frozenset):
+        return True
+    return isinstance(first, list | tuple) and not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
+
+
+def _unique(values: np.ndarray) -> np.ndarray:
+    try:
+        return np.unique(values)
+    except TypeError as error:
+        raise ValueError(
+            f"The labels in y are of types that cannot be sorted together ({error}): make them all strings or all numbers."
+        ) from error
+
+
+def _ordered_categories(y: Any) -> np.ndarray | None:
+    """The categories of an ordered pandas or polars column, in their order."""
+    dtype: Any = getattr(y, "dtype", None)
+    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
+        return np.asarray(dtype.categories)
+    if type(dtype).__name__ == "Enum" and hasattr(dtype, "categories"):
+        return np.asarray(dtype.categories.to_list())
+    return None
+
+
+def _codes(values: np.ndarray, known: np.ndarray, what: str) -> np.ndarray:
+    """The position of each value among the known ones."""
+    if values.dtype.kind == "O" or known.dtype.kind == "O":
+        index = {label: code for code, label in enumerate(known.tolist())}
+        codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
+    elif (values.dtype.kind in "US") != (known.dtype.kind in "US"):
+        codes = np.full(len(values), -1)
+    else:
+        order = np.argsort(known)
+        place = np.minimum(np.searchsorted(known, values, sorter=order), len(known) - 1)
+        codes = np.where(known[order[place]] == values, order[place], -1)
+    if codes.size and codes.min() < 0:
+        names = ", ".join(repr(v) for v in known.tolist()[:6]) + (", ..." if len(known) > 6 else "")
+        raise ValueError(f"Unknown {what} {values[codes < 0].tolist()[0]!r}: the known ones are {names}.")
+    return codes

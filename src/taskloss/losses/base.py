@@ -1,0 +1,111 @@
+"""What a discrete loss is: L(z, y) = <psi(z), phi(y)> + c(z)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..polytopes.base import Polytope
+from ..registry import Part
+
+Array = Any
+
+
+class Loss(Part):
+    """What you are judged by, split into a label's embedding phi and an output's embedding psi.
+
+    Labels y and outputs z are codes: integers from 0, or rows of 0 and 1 for label sets; the estimators translate
+    users' own labels. `constant` is the paper's scalar c; an embedding that cannot do with one has a constant for
+    each output, and `offset(z)` reads either.
+
+    `kind` says how y looks: "classes" (one label per row) or "indicator" (a row of 0 and 1).
+    """
+
+    kind: ClassVar[str]
+    integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
+
+    # -- the decomposition -------------------------------------------------------------------------------------------
+
+    def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
+        """The embedding of labels, one row each."""
+        raise NotImplementedError
+
+    def psi(self, z: Array) -> np.ndarray:
+        """The embedding of outputs, one row each."""
+        raise NotImplementedError
+
+    @property
+    def constant(self) -> Any:
+        """c, a number, or one number per output."""
+        raise NotImplementedError
+
+    @property
+    def polytope(self) -> Polytope:
+        """The marginal polytope M = hull phi(Y)."""
+        raise NotImplementedError
+
+    def offset(self, z: Array) -> Any:
+        """c(z)."""
+        return self.constant
+
+    # -- what is asked of it -----------------------------------------------------------------------------------------
+
+    def __call__(self, z: Array, y: Array) -> np.ndarray:
+        """L(z, y), row by row."""
+        raise NotImplementedError
+
+    def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        """argmin_z of the expected loss <psi(z), mu> + c(z), ties to the first output."""
+        raise NotImplementedError
+
+    def bayes_risk(self, z: Array, mu: Array) -> np.ndarray:
+        """The expected loss of predicting z where the moments are mu."""
+        return (self.psi(z) * mu).sum(-1) + self.offset(z)
+
+    # -- sizes and listing -------------------------------------------------------------------------------------------
+
+    def bind(self, size: int) -> Self:
+        """The same loss with its number of labels fixed; refuses one that was built for another number."""
+        raise NotImplementedError
+
+    def bind_names(self, classes: np.ndarray) -> Self:
+        """The same loss with what it can learn from the users' own labels."""
+        return self
+
+    def variants(self) -> list[Self]:
+        """The same loss in each of its embeddings, the preferred first."""
+        return [self]
+
+    def outputs(self) -> np.ndarray:
+        """All outputs z, where they are few."""
+        raise NotImplementedError
+
+    def labels(self) -> np.ndarray:
+        """All labels y, where they are few."""
+        raise NotImplementedError
+
+    def matrix(self) -> np.ndarray:
+        """matrix[z, y] = L(z, y), where outputs and labels are few."""
+        z, y = self.outputs(), self.labels()
+        grid = np.indices((len(z), len(y)))
+        return self(z[grid[0]], y[grid[1]])
+
+    def scorer(self) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score."""
+        from ..scoring import TaskScorer
+
+        return TaskScorer(self)
+
+
+def check_codes(codes: Array, count: int, what: str) -> np.ndarray:
+    """Integer codes below count, or one clear sentence."""
+    codes = np.asarray(codes)
+    if codes.dtype.kind not in "iu":
+        rounded = codes.astype(np.int64) if codes.dtype.kind in "bf" else None
+        if rounded is None or not np.array_equal(rounded, codes):
+            raise ValueError(f"{what} must be integer codes from 0 to {count - 1}, got dtype {codes.dtype}.")
+        codes = rounded
+    if codes.size and (codes.min() < 0 or codes.max() >= count):
+        raise ValueError(f"{what} must be codes from 0 to {count - 1}, got values from {codes.min()} to {codes.max()}.")
+    return codes

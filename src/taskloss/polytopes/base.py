@@ -1,0 +1,104 @@
+"""What a set M = hull phi(Y) can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from .._arrays import array_namespace
+from ..registry import Part
+
+Array = Any
+
+
+class Polytope(Part):
+    """A polytope in R^size, and inference on the exponential family over its vertices.
+
+    Arrays are batch first, coordinates last. One method decides the family, `log_partition_and_marginals`
+    (A(v) = log sum over vertices exp<v, phi>, and its gradient); the rest is geometry.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, k."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the affine hull, r <= k."""
+        raise NotImplementedError
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(3)]
+
+    def log_partition_and_marginals(self, v: Array) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+    def log_partition(self, v: Array) -> Array:
+        """A(v) = log sum over vertices of exp<v, phi>."""
+        return self.log_partition_and_marginals(v)[0]
+
+    def marginals(self, v: Array) -> Array:
+        """Mean of phi under p(phi) proportional to exp<v, phi>: the gradient of A."""
+        return self.log_partition_and_marginals(v)[1]
+
+    def covariance(self, v: Array) -> Callable[[Array], Array]:
+        """The linear map u -> Cov(phi) u under the same law: the Hessian of A."""
+        raise NotImplementedError
+
+    def entropy(self, mu: Array) -> Array:
+        """Largest entropy of a law on the vertices with mean mu; -A* in convex analysis."""
+        raise NotImplementedError
+
+    def entropy_gradient(self, mu: Array) -> Array:
+        """Gradient of the entropy within the affine hull; minus a score v with marginals(v) = mu."""
+        raise NotImplementedError
+
+    def maximiser(self, v: Array) -> Array:
+        """A vertex that maximises <v, phi>."""
+        raise NotImplementedError
+
+    def project(self, u: Array) -> Array:
+        """The nearest point of the polytope in Euclidean distance."""
+        raise NotImplementedError
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest box that holds the polytope, as (low, high)."""
+        raise NotImplementedError
+
+    def vertices(self) -> np.ndarray:
+        """All vertices as rows; a ValueError where they are too many to list."""
+        raise NotImplementedError
+
+    def center(self) -> np.ndarray:
+        """The mean of the vertices, a point inside."""
+        return self.marginals(np.zeros(self.size))
+
+    def contains(self, mu: Array, tol: float = 1e-9) -> Array:
+        """Whether each point lies in the polytope, up to tol."""
+        xp = array_namespace(mu)
+        return xp.max(xp.abs(self.project(mu) - mu), axis=-1) <= tol
+
+    def includes(self, other: Polytope) -> bool:
+        """Whether another polytope lies inside this one."""
+        if self.size != other.size or not self._holds_box(other):
+            return False
+        return bool(np.all(self.contains(other.vertices())))
+
+    def _holds_box(self, other: Polytope, tol: float = 1e-9) -> bool:
+        """Whether this one's box holds the other's, which listing no vertex can tell."""
+        (low, high), (other_low, other_high) = self.bounds(), other.bounds()
+        return bool(np.all(other_low >= low - tol) and np.all(other_high <= high + tol))
+
+    def norm(self, order: float) -> float:
+        """The largest norm of a vertex."""
+        return float(np.linalg.norm(self.vertices(), ord=order, axis=-1).max())
+
+
+def listable(count: float, limit: int = 1 << 16) -> None:
+    """Refuse to list more than a few vertices or outputs."""
+    if count > limit:
+        raise ValueError(f"There are {count:.3g} of them, too many to list (the limit is {limit}).")

@@ -1,0 +1,215 @@
+"""The regularised empirical risk: where a hypothesis and a surrogate meet, and all that a solver sees."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .hypotheses.base import Hypothesis, row_blocks
+from .surrogates.base import Surrogate
+
+Array = Any
+
+_BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
+_THREAD_WORK = 1 << 24  # multiplications in one pass below which threads cost more than they give
+_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
+_CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
+
+
+class EmpiricalRisk:
+    """f(theta) = sum_i w_i S(g_theta(x_i), phi_i) + alpha/2 |theta|^2, w normalised to sum to one.
+
+    Where the surrogate and the hypothesis both fall apart into coordinates, f is a vector of independent problems,
+    one for each column of theta; elsewhere theta is one column. Rows are read in blocks that fit the cache, once per
+    evaluation, on as many threads as BLAS may use.
+    """
+
+    def __init__(
+        self, hypothesis: Hypothesis, surrogate: Surrogate, X: Any, phi: np.ndarray, weights: np.ndarray, alpha: float
+    ):
+        self.hypothesis, self.surrogate = hypothesis, surrogate
+        self.alpha = alpha
+        self.weights = weights / weights.sum()
+        self.dtype = X.dtype
+        self.X = X
+        # Coordinates as rows in memory, as the scores are.
+        self.phi = np.asfortranarray(phi)
+        mean = np.zeros(phi.shape[1])
+        for rows in row_blocks(phi, 1 << 14):
+            mean += self.weights[rows] @ phi[rows]
+        scores = np.asarray(surrogate.start(mean), dtype=float)
+        self.mask = hypothesis.penalised(X, len(scores))
+        self.start = hypothesis.start(X, scores)
+        self.separable = surrogate.separable and hypothesis.separable
+        self.blocks = self._blocks(len(scores))
+        self._precondition: Callable[[Array], Array] | None = None
+        self.constant = float(self._sum(self.blocks, self._constant))
+
+    # -- the solver's layout: one column for each independent problem ------------------------------------------------
+
+    def flatten(self, theta: Array) -> Array:
+        return theta if self.separable else theta.reshape(-1, 1)
+
+    def unflatten(self, theta: Array) -> Array:
+        return theta if self.separable else theta.reshape(self.start.shape)
+
+    # -- blocks and threads ------------------------------------------------------------------------------------------
+
+    def _blocks(self, k: int) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+        """(X, phi, weights) for each block of rows."""
+        n, d = self.X.shape
+        self.threads = (
+            blas_threads()
+            if n * d * k >= _THREAD_WORK or (sparse.issparse(self.X) and self.X.nnz * k >= _THREAD_WORK)
+            else 1
+        )
+        if sparse.issparse(self.X):
+            rows = -(-n // self.threads)  # each block's pullback is as large as theta: as few blocks as threads
+        else:
+            rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
+            if self.threads > 1:
+                rows = max(rows, 2048)  # fewer, longer calls: threads meet at the interpreter's lock
+        weights = self.weights.astype(self.dtype)
+        return [(_rows(self.X, s), self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
+
+    def _sum(self, items: list, work: Callable[..., Any]) -> Any:
+        """The sum of work(*item) over the items, each thread adding up its own share."""
+        if self.threads == 1:
+            return _total(work(*item) for item in items)
+        shares = [items[i :: self.threads] for i in range(self.threads)]
+        return _total(_pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
+
+    def serial_blas(self) -> contextlib.AbstractContextManager:
+        """Hold BLAS at one thread where blocks run on threads of their own."""
+        if self.threads == 1:
+            return contextlib.nullcontext()
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(1, user_api="blas")
+
+    # -- what a solver asks ------------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        """f, one number per column, and its gradient."""
+        full = self.unflatten(theta)
+        local = full.astype(self.dtype, copy=False)
+
+        def work(X: Any, phi: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
+            terms, dv = self._terms(local, X, phi)
+            dv *= w[:, None]
+            return np.asarray(w @ terms, float), self.hypothesis.pullback(X, dv)
+
+        value, gradient = self._sum(self.blocks, work)
+        if not self.separable:
+            value = np.atleast_1d(value.sum())
+        penalty = self.mask * full
+        gradient = gradient + self.alpha * penalty
+        penalties = self.alpha / 2 * (penalty * full).sum(0)
+        value = value + (penalties if self.separable else penalties.sum())
+        return value + self.constant / len(value), self.flatten(gradient)
+
+    def _terms(self, theta: Array, X: Any, phi: Array) -> tuple[Array, Array]:
+        v = self.hypothesis.scores(theta, X)
+        return self.surrogate.risk_and_gradient(v, phi.astype(v.dtype, copy=False))
+
+    def _constant(self, X: Any, phi: Array, w: Array) -> Any:
+        return w @ self.surrogate.potential(phi.astype(self.dtype, copy=False))
+
+    def hessian(self, theta: Array) -> Callable[[Array], Array]:
+        """The linear map direction -> Hessian direction at theta; keeps n x k numbers."""
+        if not self.surrogate.smooth:
+            raise ValueError(
+                f"{self.surrogate!r} has no second derivative, which solver='newton' needs; use solver='lbfgs'."
+            )
+        local = self.unflatten(theta).astype(self.dtype, copy=False)
+
+        def curve(X: Any, phi: Array, w: Array) -> list:
+            v = self.hypothesis.scores(local, X)
+            return [(X, w, self.surrogate.hessian(v, phi.astype(v.dtype, copy=False)))]
+
+        maps = self._sum(self.blocks, curve)
+
+        def product(direction: Array) -> Array:
+            full = self.unflatten(direction)
+            d = full.astype(self.dtype, copy=False)
+
+            def work(X: Any, w: Array, curvature: Callable[[Array], Array]) -> Any:
+                return self.hypothesis.pullback(X, curvature(self.hypothesis.scores(d, X)) * w[:, None])
+
+            total = self._sum(maps, work)
+            return self.flatten(total + self.alpha * self.mask * full)
+
+        return product
+
+    def precondition(self, gradient: Array) -> Array:
+        """An approximate inverse Hessian times the gradient: exact for the quadratic surrogate where X is dense and not too wide."""
+        if self._precondition is None:
+            self._precondition = self.hypothesis.preconditioner(
+                self.X, self.weights, self._mean_curvature(), self.alpha
+            )
+        return self.flatten(self._precondition(self.unflatten(gradient)))
+
+    def _mean_curvature(self) -> np.ndarray:
+        """The mean second derivative of S in score space at the start, (k, k), or its diagonal where that is all there is."""
+        n = self.X.shape[0]
+        rows = slice(None) if n <= _CURVATURE_ROWS else np.linspace(0, n - 1, _CURVATURE_ROWS).astype(int)
+        w = self.weights[rows] / self.weights[rows].sum()
+        v = self.hypothesis.scores(self.start, self.X[rows])
+        phi = self.phi[rows].astype(float)
+        k = v.shape[1]
+        if not self.surrogate.smooth:
+            return np.ones(k)
+        product = self.surrogate.hessian(v, phi)
+        if self.surrogate.separable or k > _CURVATURE_SIZE:
+            return np.maximum(w @ product(np.ones_like(v)), 1e-12) if self.surrogate.separable else np.full(k, 1 / k)
+        return np.stack([w @ product(np.broadcast_to(e, v.shape)) for e in np.eye(k)])
+
+
+def _rows(X: Any, rows: slice) -> Any:
+    """A block of rows that shares X's memory."""
+    if not sparse.issparse(X):
+        return X[rows]
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    shape = (rows.stop - rows.start, X.shape[1])
+    return sparse.csr_matrix(
+        (X.data[start:stop], X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start),
+        shape=shape,
+        copy=False,
+    )
+
+
+def _total(parts: Iterable[Any]) -> Any:
+    """The sum of numbers, arrays or lists, or tuples of them."""
+    total: Any = None
+    for part in parts:
+        if total is None:
+            total = part
+        elif isinstance(part, tuple):
+            total = tuple(a + b for a, b in zip(total, part, strict=True))
+        else:
+            total = total + part
+    return total
+
+
+def blas_threads() -> int:
+    """How many threads BLAS may use now; users and joblib limit both in one place."""
+    from threadpoolctl import threadpool_info
+
+    counts = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    return max(1, min(max(counts, default=1), os.cpu_count() or 1))
+
+
+_executor: ThreadPoolExecutor | None = None
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _executor
+    if _executor is None:
+        _executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="taskloss")
+    return _executor

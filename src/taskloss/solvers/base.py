@@ -1,0 +1,93 @@
+"""What a solver returns, and how it says where it is."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..registry import Part
+
+Array = Any
+
+
+class Objective(Protocol):
+    """A smooth convex function of theta whose columns are independent problems: all that a solver sees."""
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
+
+    def precondition(self, gradient: Array) -> Array: ...
+
+    def hessian(self, theta: Array) -> Any: ...
+
+
+class Status(enum.Enum):
+    """How a solver ended; the value is the sentence to show."""
+
+    CONVERGED = "Converged: the estimated gap to the minimum is within tol."
+    STALLED = "Stopped: no step decreases the objective any further in this floating-point precision."
+    MAX_ITER = (
+        "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
+    )
+    INTERRUPTED = "Interrupted: the best parameters so far are kept."
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best parameters found, and how good they are: `optimality` estimates f - min f, relative to f."""
+
+    theta: Array
+    value: float
+    status: Status
+    iterations: int
+    evaluations: int
+    optimality: float
+
+    @property
+    def converged(self) -> bool:
+        return self.status in (Status.CONVERGED, Status.STALLED)
+
+
+class Solver(Part):
+    """Minimises an objective from a starting point. A solver is data: tolerances, and what it needs of an objective."""
+
+    needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
+
+    def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
+        raise NotImplementedError
+
+    def check(self, objective: Any) -> None:
+        """One sentence about what the objective lacks."""
+        missing = [need for need in self.needs if not hasattr(objective, need)]
+        if missing:
+            raise ValueError(
+                f"The {self.name} solver needs the objective's {' and '.join(missing)}, which this one does not have."
+            )
+
+
+class Progress:
+    """One line on the terminal that follows the gap down from the start to tol, on a logarithmic scale."""
+
+    width = 24
+
+    def __init__(self, label: str, tol: float, stream: Any = None):
+        self.label, self.tol = label, max(tol, 1e-300)
+        self.stream = sys.stderr if stream is None else stream
+        self.first: float | None = None
+
+    def update(self, iteration: int, value: float, gap: float) -> None:
+        gap = max(gap, self.tol)
+        self.first = max(self.first or gap, gap)
+        span = np.log(self.first / self.tol)
+        share = 1.0 if span <= 0 else float(np.clip(np.log(self.first / gap) / span, 0, 1))
+        done = round(self.width * share)
+        bar = "█" * done + "·" * (self.width - done)
+        self.stream.write(f"\r{self.label} |{bar}| {iteration:4d} iterations, objective {value:.6g}, gap {gap:.1e} ")
+        self.stream.flush()
+
+    def close(self, status: Status) -> None:
+        self.stream.write(f"\n{status.value}\n")
+        self.stream.flush()

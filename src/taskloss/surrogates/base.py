@@ -1,0 +1,154 @@
+"""What a surrogate S(v, y) is: a potential h and a link t."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from .._arrays import array_namespace
+from ..polytopes.base import Polytope
+from ..polytopes.simplex import Simplex
+from ..registry import Part
+
+Array = Any
+
+
+class Surrogate(Part):
+    """S(v, phi) = D_h(phi, t^-1(v)), the excess risk of the score v where the moments are phi.
+
+    Domain: scores v in R^size, moments mu in the domain D that holds the marginal polytope (None: all of R^k).
+    A new surrogate gives `potential`, `link` and `inverse_link`; the base derives value and gradient. Override for
+    stability or speed. Arrays are batch first, coordinates last.
+
+    `canonical`: t is the gradient of h, and then the gradient of S is t^-1(v) - phi.
+    `calibrated`: the representation holds for every v (the paper's phi-calibration).
+    `smooth`: second derivatives exist.
+    """
+
+    canonical: ClassVar[bool] = True
+    needs_intercept: ClassVar[bool] = False
+
+    @property
+    def calibrated(self) -> bool:
+        return True
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    @property
+    def domain(self) -> Polytope | None:
+        """The set D on which h is finite; None for the whole space."""
+        return None
+
+    @property
+    def size(self) -> int | None:
+        """Number of scores; None as long as it is not bound."""
+        return None if self.domain is None else self.domain.size
+
+    @property
+    def separable(self) -> bool:
+        """Whether S is a sum over coordinates, so that each score is a problem of its own."""
+        return False
+
+    # -- binding to a problem ----------------------------------------------------------------------------------------
+
+    def bind(self, polytope: Polytope) -> Self:
+        """The same surrogate with its size taken from the marginal polytope of a loss; refuses one that does not fit."""
+        bound = self._sized(polytope)
+        domain = bound.domain
+        if domain is not None and not domain.includes(polytope):
+            raise ValueError(
+                f"The surrogate {self!r} does not fit this loss: its moments live in {domain!r}, which does not hold the "
+                f"loss's {type(polytope).__name__.lower()} in R^{polytope.size}; pass surrogate='auto', or a loss with another embedding."
+            )
+        return bound
+
+    def _sized(self, polytope: Polytope) -> Self:
+        return self
+
+    # -- the parts ---------------------------------------------------------------------------------------------------
+
+    def potential(self, mu: Array) -> Array:
+        """h(mu)."""
+        raise NotImplementedError
+
+    def link(self, mu: Array) -> Array:
+        """t(mu), the scores that stand for the moments mu."""
+        raise NotImplementedError
+
+    def inverse_link(self, v: Array) -> Array:
+        """t^-1(v), the moments that the scores v stand for."""
+        raise NotImplementedError
+
+    def potential_gradient(self, mu: Array) -> Array:
+        """The gradient of h; equals the link where that is canonical."""
+        if self.canonical:
+            return self.link(mu)
+        raise NotImplementedError
+
+    # -- what follows ------------------------------------------------------------------------------------------------
+
+    def divergence(self, mu1: Array, mu2: Array) -> Array:
+        """D_h(mu1, mu2) = h(mu1) - h(mu2) - <mu1 - mu2, grad h(mu2)>."""
+        xp = array_namespace(mu1, mu2)
+        slope = xp.where(mu1 == mu2, xp.zeros_like(mu2), (mu1 - mu2) * self.potential_gradient(mu2))
+        return self.potential(mu1) - self.potential(mu2) - xp.sum(slope, axis=-1)
+
+    def value(self, v: Array, phi: Array) -> Array:
+        """S(v, phi) >= 0, one number per row."""
+        return self.value_and_gradient(v, phi)[0]
+
+    def gradient(self, v: Array, phi: Array) -> Array:
+        """The gradient of S in v."""
+        return self.value_and_gradient(v, phi)[1]
+
+    def value_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
+        """S and its gradient in v."""
+        xp = array_namespace(v)
+        terms, gradient = self.risk_and_gradient(v, phi)
+        return xp.sum(terms, axis=-1) + self.potential(phi), gradient
+
+    def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
+        """S less h(phi), which no score changes, and its gradient: what a solver loops on.
+
+        The value comes as terms along the last axis, one per coordinate where S is separable and otherwise one.
+        """
+        xp = array_namespace(v)
+        mu = self.inverse_link(v)
+        value = self.divergence(phi, mu) - self.potential(phi)
+        if not self.canonical:
+            raise NotImplementedError(f"{type(self).__name__} has a link of its own and must give its gradient.")
+        return xp.expand_dims(value, axis=-1), mu - phi
+
+    def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
+        """The linear map u -> (second derivative of S in v) u; by central differences where a surrogate gives none."""
+
+        def product(u: Array) -> Array:
+            step = 1e-5
+            up = self.risk_and_gradient(v + step * u, phi)[1]
+            return (up - self.risk_and_gradient(v - step * u, phi)[1]) / (2 * step)
+
+        return product
+
+    def start(self, mu: np.ndarray) -> np.ndarray:
+        """Finite scores for the best constant prediction: the link at the mean moments, pulled inside the domain."""
+        if self.domain is not None:
+            mu = 0.999 * mu + 0.001 * self.domain.center()
+        return self.link(mu)
+
+
+def automatic(polytope: Polytope) -> Surrogate:
+    """The surrogate for a marginal polytope when the user names none: maximum entropy where it is cheap."""
+    from .coordinatewise import Independent
+    from .maxentropy import Multinomial
+    from .quadratic import Quadratic
+
+    low, high = polytope.bounds()
+    if isinstance(polytope, Simplex):
+        return Multinomial()
+    if np.allclose(low, -1) and np.allclose(high, 1):
+        return Independent()
+    return Quadratic()

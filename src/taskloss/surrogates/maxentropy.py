@@ -1,0 +1,82 @@
+"""Maximum entropy over a polytope: multinomial logistic, independent logistic, conditional random fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from .._arrays import array_namespace
+from ..polytopes.base import Polytope
+from ..polytopes.cube import Cube
+from ..polytopes.product import Product
+from ..polytopes.simplex import Simplex
+from .base import Array, Surrogate
+
+
+class MaxEntropy(Surrogate):
+    """S(v, phi) = A(v) - <phi, v> + h(phi) with A the log-partition function of a polytope: the CRF of the paper.
+
+    h = -(largest entropy of a law with mean mu); t = grad h; t^-1 = marginal inference. Left without a polytope, it
+    takes the loss's own. Equals multinomial logistic on the simplex, logistic per coordinate on Cube(n, low=0),
+    softmax per row on a product of simplices. h is 1-strongly convex in l1 on the simplex (Pinsker), and 1/max|phi|^2
+    in l2 always.
+    """
+
+    name = "max-entropy"
+
+    def __init__(self, polytope: Polytope | None = None):
+        self.polytope = polytope
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(p) for p in (Simplex(3), Cube(3), Cube(2, low=0.0), Product([Simplex(3), Simplex(3)]))]
+
+    @property
+    def domain(self) -> Polytope | None:
+        return self.polytope
+
+    def _sized(self, polytope: Polytope) -> Self:
+        return self if self.domain is not None else self.with_params(polytope=polytope)
+
+    def potential(self, mu: Array) -> Array:
+        return -self._polytope.entropy(mu)
+
+    def link(self, mu: Array) -> Array:
+        return -self._polytope.entropy_gradient(mu)
+
+    def inverse_link(self, v: Array) -> Array:
+        return self._polytope.marginals(v)
+
+    def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
+        xp = array_namespace(v)
+        a, mu = self._polytope.log_partition_and_marginals(v)
+        return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
+
+    def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
+        return self._polytope.covariance(v)
+
+    @property
+    def _polytope(self) -> Polytope:
+        if self.domain is None:
+            raise ValueError(f"{self!r} has no size yet: bind it to a loss's polytope, or give it one.")
+        return self.domain
+
+
+class Multinomial(MaxEntropy):
+    """Multinomial logistic regression: S(v, e_y) = logsumexp(v) - v_y. Equals MaxEntropy(Simplex(n_classes))."""
+
+    name = "multinomial"
+
+    def __init__(self, n_classes: int | None = None):
+        self.n_classes = n_classes
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(4)]
+
+    @property
+    def domain(self) -> Polytope | None:
+        return None if self.n_classes is None else Simplex(self.n_classes)
+
+    def _sized(self, polytope: Polytope) -> Self:
+        return self if self.n_classes is not None else self.with_params(n_classes=polytope.size)
