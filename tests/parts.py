@@ -8,7 +8,9 @@ from taskloss.surrogates import Surrogate
 
 def examples(kind):
     """(id, instance) of every example of every registered part of a kind."""
-    return [(f"{name}-{i}", part) for name, cls in sorted(kind.registry.items()) for i, part in enumerate(cls.examples())]
+    return [
+        (f"{name}-{i}", part) for name, cls in sorted(kind.registry.items()) for i, part in enumerate(cls.examples())
+    ]
 
 
 def parametrise(kind):

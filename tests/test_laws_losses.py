@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
-
-from taskloss.losses import Abstain, Absolute, CostMatrix, Hamming, Squared, Tabular, TreeDistance, ZeroOne
 from tests.parts import every_loss
+
+from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Squared, Tabular, TreeDistance, ZeroOne
 
 
 def all_pairs(loss):
@@ -69,7 +69,9 @@ def test_binding_is_idempotent_and_refuses_another_size(part):
 
 
 tabular = pytest.mark.parametrize(
-    "loss", [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance) for p in cls.examples()], ids=repr
+    "loss",
+    [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance) for p in cls.examples()],
+    ids=repr,
 )
 
 

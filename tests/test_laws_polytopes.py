@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
+from tests.parts import every_polytope
 
 from taskloss.polytopes import Cube, Hull, Product, Simplex
-from tests.parts import every_polytope
 
 scores = st.floats(-6, 6, width=64)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 from sklearn.base import clone
+from tests.parts import every_surrogate
 
 from taskloss import losses
 from taskloss.margins import Margin
@@ -22,7 +23,6 @@ from taskloss.surrogates import (
     automatic,
 )
 from taskloss.surrogates.legendre import negative_entropy
-from tests.parts import every_surrogate
 
 
 def domain_of(part):
@@ -215,7 +215,9 @@ def test_equalities():
     # On affinely independent points maximum entropy is a multinomial in other coordinates.
     points = 2.0 * np.tri(4, 3, -1) - 1
     hull = MaxEntropy(Hull(points))
-    np.testing.assert_allclose(hull.value(v, points[[0, 1, 2, 3, 0]]), Multinomial(4).value(v @ points.T, np.eye(4)[[0, 1, 2, 3, 0]]))
+    np.testing.assert_allclose(
+        hull.value(v, points[[0, 1, 2, 3, 0]]), Multinomial(4).value(v @ points.T, np.eye(4)[[0, 1, 2, 3, 0]])
+    )
     # Two classes: the cumulative logit is logistic regression on P(Y <= 0).
     binary = CumulativeLink("logit", 2).value(v[:, :1], np.eye(2)[[0, 1, 0, 1, 1]])
     np.testing.assert_allclose(binary, np.logaddexp(0, np.where([1, 0, 1, 0, 0], -v[:, 0], v[:, 0])))
@@ -232,7 +234,11 @@ def test_cumulative_link_against_scipy(link):
     # Deep in a tail the difference of two nearly equal numbers keeps its digits.
     tail = np.array([[-31.0, -30.0, 0.0, 30.0]]) if link == "logit" else np.array([[-9.0, -8.5, 0.0, 1.0]])
     tiny = CumulativeLink(link, 5).inverse_link(tail)[0, 1]
-    exact = {"logit": np.exp(-30) - np.exp(-31), "probit": stats.norm.cdf(-8.5) - stats.norm.cdf(-9), "cloglog": np.exp(-8.5) - np.exp(-9)}[link]
+    exact = {
+        "logit": np.exp(-30) - np.exp(-31),
+        "probit": stats.norm.cdf(-8.5) - stats.norm.cdf(-9),
+        "cloglog": np.exp(-8.5) - np.exp(-9),
+    }[link]
     assert tiny == pytest.approx(exact, rel=1e-3)
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from tests.parts import every_margin
 
 from taskloss import margins
 from taskloss.margins import Margin
-from tests.parts import every_margin
 
 grid_q = np.linspace(0.02, 0.98, 25)
 grid_v = np.linspace(-3.3, 3.3, 34)
@@ -24,13 +24,17 @@ def test_derivatives(part):
     if part.smooth:
         numeric = (part.derivative(grid_v + step) - part.derivative(grid_v - step)) / (2 * step)
         np.testing.assert_allclose(part.second_derivative(grid_v), numeric, atol=1e-6)
-    assert (part.derivative(grid_v[grid_v <= 1]) <= 0).all()  # the square loss turns up again beyond 1, whatever the paper asks of Phi
+    assert (
+        part.derivative(grid_v[grid_v <= 1]) <= 0
+    ).all()  # the square loss turns up again beyond 1, whatever the paper asks of Phi
 
 
 @every_margin
 def test_potential_and_link_come_from_the_conditional_risk(part):
     for q in grid_q:
-        found = minimize_scalar(lambda v, q=q: risk(part, np.float64(v), q), bounds=(-8, 8), method="bounded", options={"xatol": 1e-10})
+        found = minimize_scalar(
+            lambda v, q=q: risk(part, np.float64(v), q), bounds=(-8, 8), method="bounded", options={"xatol": 1e-10}
+        )
         assert -part.potential(q) == pytest.approx(found.fun, abs=1e-7)
         if part.smooth:
             assert part.link(q) == pytest.approx(found.x, abs=1e-4)
@@ -46,7 +50,9 @@ def test_risk_and_excess(part):
     excess = part.excess_risk(v, q)
     assert excess.min() >= -1e-12
     if part.smooth:
-        np.testing.assert_allclose(part.curvature(v, q), q * part.second_derivative(v) + (1 - q) * part.second_derivative(-v))
+        np.testing.assert_allclose(
+            part.curvature(v, q), q * part.second_derivative(v) + (1 - q) * part.second_derivative(-v)
+        )
 
 
 @every_margin
@@ -81,14 +87,16 @@ def test_closed_forms_of_the_excess_risk():
     np.testing.assert_allclose(margins.ModifiedHuber().excess_risk(v, q), huber, atol=1e-12)
     # The paper prints |q - T(v)| for |v - T(v)|: at q = 0.8, v = 0 that gives 1.32 where the excess is 0.36.
     assert margins.ModifiedHuber().excess_risk(np.float64(0.0), 0.8) == pytest.approx(0.36)
-    assert (0.6**2 + 2 * 0.6 * 0.8) == pytest.approx(1.32)
+    assert pytest.approx(1.32) == (0.6**2 + 2 * 0.6 * 0.8)
 
 
 def test_signs_and_logarithms_of_the_paper():
     q = np.array([0.6, 0.9])
     derivative = margins.Exponential().potential_derivative(q)
     np.testing.assert_allclose(derivative, (2 * q - 1) / np.sqrt(q * (1 - q)))
-    assert (derivative > 0).all()  # h is convex and symmetric about 1/2, so that it increases beyond; the paper has the sign reversed
+    assert (
+        derivative > 0
+    ).all()  # h is convex and symmetric about 1/2, so that it increases beyond; the paper has the sign reversed
     assert margins.Logistic().value(np.float64(0)) == pytest.approx(np.log(2))  # 1 in base 2, as the paper counts
 
 

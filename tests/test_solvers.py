@@ -116,7 +116,9 @@ def test_solvers_agree_with_scipy(surrogate, hypothesis, solver):
         value, gradient = risk.value_and_gradient(flat.reshape(start.shape))
         return value.sum(), np.nan_to_num(gradient.ravel())
 
-    found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9})
+    found = minimize(
+        objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
+    )
     assert solution.value <= found.fun + 1e-9
     assert solution.value == pytest.approx(found.fun, abs=1e-7)
 
@@ -193,10 +195,10 @@ def test_a_solver_says_what_it_lacks():
         def value_and_gradient(self, theta):
             return np.ones(1), np.zeros_like(theta)
 
-    with pytest.raises(ValueError, match="newton solver needs the objective's hessian"):
+    with pytest.raises(ValueError, match=r"newton solver needs the objective's hessian"):
         Newton().minimise(NoHessian(), np.zeros((2, 1)))
     risk = random_risk(OneVsAll("hinge", 3), Linear(), np.random.default_rng(8))
-    with pytest.raises(ValueError, match="no second derivative.*lbfgs"):
+    with pytest.raises(ValueError, match=r"no second derivative.*lbfgs"):
         Newton().minimise(risk, risk.flatten(risk.start))
 
 

@@ -58,7 +58,9 @@ class Legendre(Surrogate):
         step = 2e-3 * self._room(mu)
         slopes = []
         for direction in basis:
-            near, far = (self.potential(mu + s * direction) - self.potential(mu - s * direction) for s in (step, 2 * step))
+            near, far = (
+                self.potential(mu + s * direction) - self.potential(mu - s * direction) for s in (step, 2 * step)
+            )
             slopes.append((8 * near - far) / (12 * step[..., 0]))
         return np.stack(slopes, axis=-1) @ basis
 
@@ -83,7 +85,12 @@ class Legendre(Surrogate):
         for i, a in enumerate(basis):
             for j, b in enumerate(basis[: i + 1]):
                 up, down = step * (a + b), step * (a - b)
-                corners = self.potential(mu + up) - self.potential(mu + down) - self.potential(mu - down) + self.potential(mu - up)
+                corners = (
+                    self.potential(mu + up)
+                    - self.potential(mu + down)
+                    - self.potential(mu - down)
+                    + self.potential(mu - up)
+                )
                 hessian[..., i, j] = hessian[..., j, i] = corners / (4 * step[..., 0] ** 2)
         return hessian
 
