@@ -100,7 +100,7 @@ def test_risk_has_the_right_gradient_hessian_and_value(surrogate, hypothesis, sp
     np.testing.assert_allclose(risk.hessian(theta)(direction), (up[1] - down[1]) / (2 * step), rtol=1e-5, atol=1e-7)
     full = risk.unflatten(theta)
     v = hypothesis.scores(full, risk.X)
-    by_hand = risk.weights @ surrogate.value(v, risk.phi.astype(float)) + 0.025 * (risk.mask * full**2).sum()
+    by_hand = risk.weights @ surrogate.value(v, risk._lift(risk.phi, float)) + 0.025 * (risk.mask * full**2).sum()
     assert value.sum() == pytest.approx(by_hand)
 
 
@@ -120,7 +120,9 @@ def test_solvers_agree_with_scipy(surrogate, hypothesis, solver):
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
     )
     assert solution.value <= found.fun + 1e-9
-    assert solution.value == pytest.approx(found.fun, abs=1e-7)
+    assert np.abs(risk.value_and_gradient(solution.theta)[1]).max() < 1e-5  # convex: a flat point is a minimum
+    if not risk.smoothing:  # SciPy's line search stops short at the barrier
+        assert solution.value == pytest.approx(found.fun, abs=1e-7)
 
 
 def test_blocks_and_threads_change_nothing():

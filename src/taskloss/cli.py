@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="taskloss", description="Train on a surrogate, predict for the loss you are judged by.")
+    parser = argparse.ArgumentParser(
+        prog="taskloss", description="Train on a surrogate, predict for the loss you are judged by."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="compare cross-entropy and argmax with taskloss on five bundled tasks")
     demo.add_argument("--figure", default="demo.png", help="where to save the figure (default: demo.png)")
@@ -22,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _demo(figure: str, repeats: int) -> int:
     from . import demo
 
-    print(f"Held-out task loss, {repeats} times 5 folds, same penalty for both; 'argmax' is cross-entropy and the likeliest label.\n")
+    print(
+        f"Held-out task loss, {repeats} times 5 folds, same penalty for both; 'argmax' is cross-entropy and the likeliest label.\n"
+    )
     results = demo.run(repeats=repeats)
     try:
         demo.draw(results, figure)

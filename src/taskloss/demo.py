@@ -15,10 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .estimators import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
-from .losses import Abstain, Absolute, CostMatrix, Hamming, Loss, TreeDistance
+from .losses import Absolute, Abstain, CostMatrix, Hamming, Loss, TreeDistance
 from .scoring import losses_of
 
-ALPHA = 1e-2
+ALPHA = 3e-4
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def tasks() -> Iterator[Task]:
     images, digit = load_digits(return_X_y=True)
     sums = np.hstack([images.reshape(-1, 8, 8).sum(1), images.reshape(-1, 8, 8).sum(2)])
     abstain = Abstain(cost=0.2)
-    yield Task("abstention", "digits, row and column sums", abstain, sums, digit, CostSensitiveClassifier(abstain, alpha=ALPHA))
+    yield Task(
+        "abstention", "digits, row and column sums", abstain, sums, digit, CostSensitiveClassifier(abstain, alpha=ALPHA)
+    )
 
     features, progression = load_diabetes(return_X_y=True)
     grade = np.digitize(progression, np.quantile(progression, np.arange(1, 8) / 8))
@@ -147,6 +149,6 @@ def draw(results: list[Result], path: str) -> None:
             textcoords="offset points",
             va="center",
         )
-    axes.margins(x=0.22)
+    axes.margins(x=0.32)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -126,16 +126,18 @@ class CumulativeLink(Surrogate):
     """S(v, e_y) = -log(F(v_y) - F(v_{y-1})): the likelihood of a law on n_classes labels whose cumulative sums are
     F(v).
 
-    Domain: scores v in R^(n_classes - 1) in increasing order. S is infinite unless the gap around y is open, so that
-    a solver that starts in order stays in order wherever each label can occur; `inverse_link` puts scores that are
-    not in order back. Moments in the simplex; h is the negative entropy, 1-strongly convex in the l1 norm; the link
-    is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for P(Y <= j): a larger score means a smaller label, the other way
-    round from all-thresholds. S is convex for each of the links here (their densities are log-concave).
+    Domain: scores v in R^(n_classes - 1) in increasing order; S is infinite unless the gap around y is open, and training
+    keeps all gaps open by mixing `smoothing` of the uniform law into labels where nothing else does (see EmpiricalRisk).
+    Where new inputs have scores out of order, `inverse_link` takes the nearest ordered ones. Moments in the simplex; h is
+    the negative entropy, 1-strongly convex in the l1 norm; the link is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for
+    P(Y <= j): a larger score means a smaller label, the other way round from all-thresholds. S is convex for each of the
+    links here (their densities are log-concave).
     """
 
     name = "cumulative-link"
     canonical = False
     needs_intercept = True
+    smoothing = 1e-4
     aliases = {"link": "_link"}
 
     def __init__(self, link: Any = "logit", n_classes: int | None = None):
