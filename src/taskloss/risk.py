@@ -46,7 +46,7 @@ class EmpiricalRisk:
         # Scores that must stay in order do so by themselves where one direction serves all thresholds and every label
         # occurs. Elsewhere a little of every label in each example keeps each gap open, at each x.
         self.smoothing = surrogate.smoothing if hypothesis.separable or not mean.all() else 0.0
-        self.center = surrogate.domain.center() if self.smoothing and surrogate.domain is not None else 0.0
+        self.center = np.zeros(1) if surrogate.domain is None or not self.smoothing else surrogate.domain.center()
         scores = np.asarray(surrogate.start(mean), dtype=float)
         self.mask = hypothesis.penalised(X, len(scores))
         self.start = hypothesis.start(X, scores)
