@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from operator import iadd
 from typing import Any
 
 import numpy as np
@@ -112,11 +113,11 @@ class EmpiricalRisk:
         value, gradient = self._sum(self.blocks, work)
         if not self.separable:
             value = np.atleast_1d(value.sum())
-        penalty = self.mask * full
-        gradient = gradient + self.alpha * penalty
-        penalties = self.alpha / 2 * (penalty * full).sum(0)
+        penalty = (self.alpha * self.mask) * full
+        penalties = np.einsum("pb,pb->b", penalty, full) / 2
         value = value + (penalties if self.separable else penalties.sum())
-        return value + self.constant / len(value), self.flatten(gradient)
+        penalty += gradient  # in place: a fresh array of a million parameters costs more than the addition
+        return value + self.constant / len(value), self.flatten(penalty)
 
     def _terms(self, theta: Array, X: Any, phi: Array) -> tuple[Array, Array]:
         v = self.hypothesis.scores(theta, X)
@@ -153,8 +154,9 @@ class EmpiricalRisk:
             def work(X: Any, w: Array, curvature: Callable[[Array], Array]) -> Any:
                 return self.hypothesis.pullback(X, curvature(self.hypothesis.scores(d, X)) * w[:, None])
 
-            total = self._sum(maps, work)
-            return self.flatten(total + self.alpha * self.mask * full)
+            total = (self.alpha * self.mask) * full
+            total += self._sum(maps, work)
+            return self.flatten(total)
 
         return product
 
@@ -196,15 +198,15 @@ def _rows(X: Any, rows: slice) -> Any:
 
 
 def _total(parts: Iterable[Any]) -> Any:
-    """The sum of numbers, arrays or lists, or tuples of them."""
+    """The sum of numbers, arrays or lists, or tuples of them; the first array is added to in place."""
     total: Any = None
     for part in parts:
         if total is None:
             total = part
         elif isinstance(part, tuple):
-            total = tuple(a + b for a, b in zip(total, part, strict=True))
+            total = tuple(map(iadd, total, part))
         else:
-            total = total + part
+            total = iadd(total, part)
     return total
 
 

@@ -52,9 +52,16 @@ class Linear(Hypothesis):
         return v
 
     def pullback(self, X: Any, dv: Array) -> np.ndarray:
-        weights = X.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
-        constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(dv.shape[1], dv.dtype)
-        return np.concatenate([weights, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
+        d, k = X.shape[1], dv.shape[1]
+        du = dv.sum(axis=1, keepdims=True) if self.shared else dv
+        constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(k, dv.dtype)
+        if sparse.issparse(X):
+            # X^T with empty rows below for the intercepts: one array as large as theta, and no copy of it.
+            rows = d + (k if self.shared else 1)
+            out = sparse.csc_matrix((X.data, X.indices, X.indptr), shape=(rows, X.shape[0]), copy=False) @ du
+            out[d:] = constants.reshape(rows - d, -1)
+            return out
+        return np.concatenate([X.T @ du, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
 
     def penalised(self, X: Any, size: int) -> np.ndarray:
         return np.concatenate([np.ones(X.shape[1]), np.zeros(size if self.shared else 1)])[:, None]
