@@ -17,6 +17,7 @@ from .surrogates.base import Surrogate
 Array = Any
 
 _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
+_MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads cost more than they give
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
@@ -63,18 +64,20 @@ class EmpiricalRisk:
 
     def _blocks(self, k: int) -> list[tuple[Any, np.ndarray, np.ndarray]]:
         """(X, phi, weights) for each block of rows."""
-        n, d = self.X.shape
+        n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
+        made = self.hypothesis.makes_features
         self.threads = (
             blas_threads()
             if n * d * k >= _THREAD_WORK or (sparse.issparse(self.X) and self.X.nnz * k >= _THREAD_WORK)
             else 1
         )
-        if sparse.issparse(self.X):
+        if sparse.issparse(self.X) and not made:
             rows = -(-n // self.threads)  # each block's pullback is as large as theta: as few blocks as threads
         else:
             rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
             if self.threads > 1:
-                rows = max(rows, 2048)  # fewer, longer calls: threads meet at the interpreter's lock
+                # fewer, longer calls: threads meet at the interpreter's lock
+                rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else 2048)
         weights = self.weights.astype(self.dtype)
         return [(_rows(self.X, s), self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
@@ -98,25 +101,26 @@ class EmpiricalRisk:
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         """f, one number per column, and its gradient."""
         full = self.unflatten(theta)
-        local = full.astype(self.dtype, copy=False)
+        local = self._coefficients(full)
 
         def work(X: Any, phi: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
-            terms, dv = self._terms(local, X, phi)
+            features = self.hypothesis.features(X)
+            v = self.hypothesis.scores(local, features)
+            terms, dv = self.surrogate.risk_and_gradient(v, phi.astype(v.dtype, copy=False))
             dv *= w[:, None]
-            return np.asarray(w @ terms, float), self.hypothesis.pullback(X, dv)
+            return np.asarray(w @ terms, float), self.hypothesis.pullback(features, dv)
 
         value, gradient = self._sum(self.blocks, work)
         if not self.separable:
             value = np.atleast_1d(value.sum())
         penalty = self.mask * full
-        gradient = gradient + self.alpha * penalty
+        gradient = self.hypothesis.contract(gradient) + self.alpha * penalty
         penalties = self.alpha / 2 * (penalty * full).sum(0)
         value = value + (penalties if self.separable else penalties.sum())
         return value + self.constant / len(value), self.flatten(gradient)
 
-    def _terms(self, theta: Array, X: Any, phi: Array) -> tuple[Array, Array]:
-        v = self.hypothesis.scores(theta, X)
-        return self.surrogate.risk_and_gradient(v, phi.astype(v.dtype, copy=False))
+    def _coefficients(self, theta: Array) -> Array:
+        return self.hypothesis.expand(theta).astype(self.dtype, copy=False)
 
     def _constant(self, X: Any, phi: Array, w: Array) -> Any:
         return w @ self.surrogate.potential(phi.astype(self.dtype, copy=False))
@@ -127,22 +131,23 @@ class EmpiricalRisk:
             raise ValueError(
                 f"{self.surrogate!r} has no second derivative, which solver='newton' needs; use solver='lbfgs'."
             )
-        local = self.unflatten(theta).astype(self.dtype, copy=False)
+        local = self._coefficients(self.unflatten(theta))
 
         def curve(X: Any, phi: Array, w: Array) -> list:
-            v = self.hypothesis.scores(local, X)
+            v = self.hypothesis.scores(local, self.hypothesis.features(X))
             return [(X, w, self.surrogate.hessian(v, phi.astype(v.dtype, copy=False)))]
 
         maps = self._sum(self.blocks, curve)
 
         def product(direction: Array) -> Array:
             full = self.unflatten(direction)
-            d = full.astype(self.dtype, copy=False)
+            d = self._coefficients(full)
 
             def work(X: Any, w: Array, curvature: Callable[[Array], Array]) -> Any:
-                return self.hypothesis.pullback(X, curvature(self.hypothesis.scores(d, X)) * w[:, None])
+                features = self.hypothesis.features(X)
+                return self.hypothesis.pullback(features, curvature(self.hypothesis.scores(d, features)) * w[:, None])
 
-            total = self._sum(maps, work)
+            total = self.hypothesis.contract(self._sum(maps, work))
             return self.flatten(total + self.alpha * self.mask * full)
 
         return product
@@ -160,7 +165,7 @@ class EmpiricalRisk:
         n = self.X.shape[0]
         rows = slice(None) if n <= _CURVATURE_ROWS else np.linspace(0, n - 1, _CURVATURE_ROWS).astype(int)
         w = self.weights[rows] / self.weights[rows].sum()
-        v = self.hypothesis.scores(self.start, self.X[rows])
+        v = self.hypothesis.predict(self.start, self.X[rows])
         phi = self.phi[rows].astype(float)
         k = v.shape[1]
         if not self.surrogate.smooth:

@@ -31,18 +31,23 @@ class Linear(Hypothesis):
         return not self.shared
 
     def start(self, X: Any, scores: np.ndarray) -> np.ndarray:
-        d, k = X.shape[1], len(scores)
+        d, k = self._rank(X), len(scores)
         constants = scores if self.fit_intercept else np.zeros(k)
         if self.shared:
             return np.concatenate([np.zeros(d), constants])[:, None]
         return np.vstack([np.zeros((d, k)), constants])
 
+    def _rank(self, X: Any) -> int:
+        """How many parameters a score has besides its intercept."""
+        return X.shape[1]
+
     def split(self, theta: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Weights (d, k) or (d, 1), and the k intercepts."""
         return theta[:d], theta[d:].ravel()
 
-    def scores(self, theta: Array, X: Any) -> np.ndarray:
-        w, b = self.split(theta, X.shape[1])
+    def scores(self, coefficients: Array, features: Any) -> np.ndarray:
+        X = features
+        w, b = self.split(coefficients, X.shape[1])
         # (W^T X^T)^T keeps the scores of a block coordinate by coordinate, so that reductions over coordinates run
         # along contiguous rows.
         v = X @ np.ascontiguousarray(w) if sparse.issparse(X) else (w.T @ X.T).T
@@ -51,13 +56,16 @@ class Linear(Hypothesis):
         v += b
         return v
 
-    def pullback(self, X: Any, dv: Array) -> np.ndarray:
-        weights = X.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
+    def pullback(self, features: Any, dv: Array) -> np.ndarray:
+        weights = features.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
         constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(dv.shape[1], dv.dtype)
         return np.concatenate([weights, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
 
     def penalised(self, X: Any, size: int) -> np.ndarray:
-        return np.concatenate([np.ones(X.shape[1]), np.zeros(size if self.shared else 1)])[:, None]
+        return np.concatenate([np.ones(self._rank(X)), np.zeros(size if self.shared else 1)])[:, None]
+
+    def has_moments(self, X: Any) -> bool:
+        return not sparse.issparse(X) and X.shape[1] <= _GRAM_LIMIT
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
@@ -68,7 +76,7 @@ class Linear(Hypothesis):
 
         From the second moments of X where d is moderate, from their diagonal otherwise.
         """
-        if sparse.issparse(X) or X.shape[1] > _GRAM_LIMIT:
+        if not self.has_moments(X):
             return self._diagonal(X, weights, curvature, alpha)
         mean, second = _moments(X, weights)
         return (
