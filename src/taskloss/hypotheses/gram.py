@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,13 @@ class Gram:
     """
 
     def __init__(
-        self, kernel: Any, centres: Any, gamma: float | None = None, degree: float = 3, coef0: float = 1, params: Any = None
+        self,
+        kernel: Any,
+        centres: Any,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        params: Any = None,
     ):
         self.kernel, self.centres = kernel, centres
         self.gamma, self.degree, self.coef0, self.params = gamma, degree, coef0, params or {}
@@ -103,7 +108,9 @@ def check_name(kernel: str) -> None:
 
     known = [*kernel_metrics(), "precomputed"]
     if kernel not in known:
-        raise ValueError(f"There is no kernel named {kernel!r}; choose one of: {', '.join(sorted(known))}; or a callable.")
+        raise ValueError(
+            f"There is no kernel named {kernel!r}; choose one of: {', '.join(sorted(known))}; or a callable."
+        )
 
 
 def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -176,5 +183,3 @@ def _scale(X: Any) -> float:
     else:
         variance = X.var()
     return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
-
-

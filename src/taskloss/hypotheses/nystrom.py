@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from .base import row_blocks
-from .gram import check_symmetric, spectrum, whitening
+from .gram import spectrum, whitening
 from .kernel import Kernel
 
 _CENTRES = 1000
@@ -63,7 +63,9 @@ class Nystrom(Kernel):
 
     def _settle(self, X: Any) -> None:
         if self.kernel == "precomputed":
-            raise ValueError("Nystrom makes kernel values as it needs them: give it the kernel, or use Kernel('precomputed').")
+            raise ValueError(
+                "Nystrom makes kernel values as it needs them: give it the kernel, or use Kernel('precomputed')."
+            )
         rng = check_random_state(self.random_state)
         n, m = X.shape[0], self._count(X.shape[0])
         if self.centres == "uniform":
@@ -126,5 +128,3 @@ class Nystrom(Kernel):
             unexplained = np.maximum(self.gram_.diagonal(block) - (f**2).sum(1), 0.0)
             scores[rows] = (f**2 / (c + t)).sum(1) + unexplained / t
         return rng.choice(X.shape[0], m, replace=False, p=scores / scores.sum())
-
-
