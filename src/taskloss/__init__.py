@@ -4,7 +4,7 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -30,5 +30,6 @@ __all__ = [
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
 ]

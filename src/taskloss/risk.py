@@ -18,6 +18,7 @@ Array = Any
 
 _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
 _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
+_CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads cost more than they give
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
@@ -95,6 +96,14 @@ class EmpiricalRisk:
         from threadpoolctl import threadpool_limits
 
         return threadpool_limits(1, user_api="blas")
+
+    def chunks(self, order: np.ndarray) -> Iterable[Chunk]:
+        """The examples in this order, a chunk at a time, for solvers that look at a few at a time."""
+        step = max(1, _CHUNK_BYTES // (self.dtype.itemsize * self.hypothesis.width(self.X.shape[1])))
+        weights = self.weights * len(self.weights)
+        for rows in row_blocks(order, step):
+            some = order[rows]
+            yield Chunk(self.hypothesis, self.surrogate, self.X[some], self.phi[some], weights[some])
 
     # -- what a solver asks ------------------------------------------------------------------------------------------
 
@@ -174,6 +183,46 @@ class EmpiricalRisk:
         if self.surrogate.separable or k > _CURVATURE_SIZE:
             return np.maximum(w @ product(np.ones_like(v)), 1e-12) if self.surrogate.separable else np.full(k, 1 / k)
         return np.stack([w @ product(np.broadcast_to(e, v.shape)) for e in np.eye(k)])
+
+
+class Chunk:
+    """A few examples with their features made, and the gradient of the risk, without a penalty, on any of them."""
+
+    def __init__(self, hypothesis: Hypothesis, surrogate: Surrogate, X: Any, phi: np.ndarray, weights: np.ndarray):
+        self.hypothesis, self.surrogate = hypothesis, surrogate
+        self.features = hypothesis.coordinates(X)
+        self.phi, self.weights = np.ascontiguousarray(phi, dtype=float), weights
+        self.kappa = float(np.sqrt(hypothesis.squared_norms(self.features).max()))
+
+    def __len__(self) -> int:
+        return len(self.phi)
+
+    @property
+    def smoothness(self) -> float | None:
+        return self.surrogate.smoothness
+
+    @property
+    def slope(self) -> float:
+        """The largest norm of the gradient in score space at the score zero."""
+        dv = self.surrogate.risk_and_gradient(np.zeros(self._shape), self.phi)[1]
+        return float(np.linalg.norm(dv * self.weights[:, None], axis=1).max())
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.phi), self.surrogate.size or self.phi.shape[1]
+
+    def gradient(self, theta: Array, rows: slice) -> Array:
+        """The gradient in theta of the mean risk of some of the examples."""
+        f = self.features[rows]
+        dv = self.surrogate_gradient(self.hypothesis.scores(theta.reshape(-1, self._columns(theta)), f), rows)
+        return self.hypothesis.pullback(f, dv).reshape(theta.shape) / dv.shape[0]
+
+    def surrogate_gradient(self, v: Array, rows: slice) -> Array:
+        """Weighted gradients in score space."""
+        return self.surrogate.risk_and_gradient(v, self.phi[rows])[1] * self.weights[rows, None]
+
+    def _columns(self, theta: Array) -> int:
+        return 1 if getattr(self.hypothesis, "shared", False) else self._shape[1]
 
 
 def _rows(X: Any, rows: slice) -> Any:

@@ -18,13 +18,14 @@ from ..risk import EmpiricalRisk
 from ..solvers.base import Progress, Solver
 from ..surrogates.base import Surrogate, automatic
 from .base import Decoder, keep
+from .streaming import Streaming
 
 
 class ConsistencyWarning(UserWarning):
     """The surrogate does not determine the moments that decoding needs."""
 
 
-class TaskLossEstimator(Decoder):
+class TaskLossEstimator(Streaming, Decoder):
     """Fit a surrogate's scores to data, and predict what minimises a discrete loss in expectation.
 
     theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |theta|^2 (the intercept is not penalised): scikit-learn's C
@@ -37,7 +38,8 @@ class TaskLossEstimator(Decoder):
         label sets.
     hypothesis : a hypothesis or its name.
     alpha : strength of the penalty, above zero.
-    solver : "auto", "lbfgs", "newton" or a solver.
+    solver : "auto", "lbfgs", "newton", or a solver such as ASGD(radius=...), which takes one pass over the examples and
+        looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
@@ -87,6 +89,7 @@ class TaskLossEstimator(Decoder):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets."""
         self._check_numbers()
+        self.close_stream()
         loss = self._make_loss()
         dtypes = list(Hypothesis.resolve(self.hypothesis).dtypes)
         X = validate_data(self, X, accept_sparse="csr", dtype=dtypes)
@@ -136,7 +139,9 @@ class TaskLossEstimator(Decoder):
         # Newton needs few passes where the preconditioner is only a diagonal; L-BFGS where it is nearly the Hessian.
         name = ("lbfgs" if hypothesis.has_moments(X) else "newton") if self.solver == "auto" else self.solver
         floor = 1e-6 if X.dtype == np.float32 else 0.0
-        return Solver.resolve(name).with_params(tol=max(self.tol, floor), max_iter=self.max_iter)
+        solver = Solver.resolve(name)
+        wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}
+        return solver.with_params(**{key: value for key, value in wanted.items() if hasattr(solver, key)})
 
     def _order(self) -> Any:
         return None

@@ -62,6 +62,14 @@ class Hypothesis(Part):
         """The derivative in the coefficients of the sum over examples of <dv, v>."""
         raise NotImplementedError
 
+    def coordinates(self, X: Any) -> Any:
+        """Features on which theta itself are the coefficients, for methods that look at one example at a time."""
+        return X
+
+    def squared_norms(self, features: Any) -> np.ndarray:
+        """The squared norm of the map from theta to one score, for rows in coordinates."""
+        raise NotImplementedError
+
     def predict(self, theta: Array, X: Any) -> np.ndarray:
         """The scores of any number of rows; features are made block by block."""
         coefficients = self.expand(theta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from .base import Array, row_blocks
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")
 _NEGATIVE = 1e-7  # an eigenvalue this far below zero, relative to the largest, is no rounding error
+_SMALL = 600  # below, BLAS threads wait for each other longer than they help, above all on a busy machine
 _PAIRS = 64  # rows whose pairs are formed at one time to read a diagonal
 
 
@@ -125,7 +127,7 @@ def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.nd
         mean = k.mean(axis=0)
         k -= mean
         k -= k.mean(axis=1, keepdims=True)
-    values, vectors = linalg.eigh(k, driver="evd", overwrite_a=True, check_finite=False)
+    values, vectors = eigh(k)
     if values[0] < -_NEGATIVE * max(values[-1], 0.0) or values[-1] <= 0:
         raise ValueError(
             f"The kernel is not positive definite: its matrix on the training points has eigenvalues from {values[0]:.3g} to "
@@ -134,6 +136,16 @@ def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.nd
     if centre:
         vectors -= vectors.mean(axis=0)  # exact where rounding has mixed the constant vector into the null space
     return np.maximum(values, 0.0), vectors, mean
+
+
+def eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and eigenvectors of a symmetric matrix, which it overwrites."""
+    with contextlib.ExitStack() as stack:
+        if len(a) <= _SMALL:
+            from threadpoolctl import threadpool_limits
+
+            stack.enter_context(threadpool_limits(1, user_api="blas"))
+        return linalg.eigh(a, driver="evd", overwrite_a=True, check_finite=False)
 
 
 def check_symmetric(k: np.ndarray) -> None:

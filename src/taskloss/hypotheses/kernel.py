@@ -31,6 +31,7 @@ class Kernel(Linear):
     name = "kernel"
     dtypes = (np.float64,)
     portable = False
+    basis_: Any
 
     def __init__(
         self,
@@ -57,6 +58,13 @@ class Kernel(Linear):
     def bind(self, X: Any) -> Self:
         bound = self.with_params()
         bound._settle(X)
+        return bound
+
+    def expansion(self, centres: Any) -> Self:
+        """The hypothesis whose theta are plain coefficients on these centres, then the intercepts; for growing sums."""
+        bound = self.with_params()
+        bound.gram_ = bound._gram(centres, centres)
+        bound.mean_, bound.basis_ = np.zeros(bound.gram_.size), None
         return bound
 
     def _settle(self, X: Any) -> None:
@@ -92,6 +100,8 @@ class Kernel(Linear):
 
     def expand(self, theta: Array) -> Array:
         # The intercept in theta is the one at the mean of the features, which makes it uncorrelated with them.
+        if self.basis_ is None:
+            return theta
         rank = self.basis_.shape[1]
         a = self.basis_ @ theta[:rank]
         return np.concatenate([a, theta[rank:] - self.mean_ @ a])
@@ -100,6 +110,9 @@ class Kernel(Linear):
         m = len(self.mean_)
         constants = gradient[m:]
         return np.concatenate([self.basis_.T @ (gradient[:m] - self.mean_[:, None] * constants.sum(0)), constants])
+
+    def coordinates(self, X: Any) -> np.ndarray:
+        return (self.gram_(X) - self.mean_) @ self.basis_
 
     def has_moments(self, X: Any) -> bool:
         return True

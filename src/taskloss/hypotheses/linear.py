@@ -61,6 +61,11 @@ class Linear(Hypothesis):
         constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(dv.shape[1], dv.dtype)
         return np.concatenate([weights, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
 
+    def squared_norms(self, features: Any) -> np.ndarray:
+        """|x|^2 of rows in coordinates, with the intercept's constant feature: the bound kappa^2 on kernels."""
+        squares = features.multiply(features).sum(axis=1) if sparse.issparse(features) else (features**2).sum(axis=1)
+        return np.asarray(squares).ravel() + float(self.fit_intercept)
+
     def penalised(self, X: Any, size: int) -> np.ndarray:
         return np.concatenate([np.ones(self._rank(X)), np.zeros(size if self.shared else 1)])[:, None]
 

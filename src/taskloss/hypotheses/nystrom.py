@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg
 from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from .base import row_blocks
-from .gram import spectrum, whitening
+from .gram import eigh, spectrum, whitening
 from .kernel import Kernel
 
 _CENTRES = 1000
@@ -103,7 +102,7 @@ class Nystrom(Kernel):
             second += k.T @ k
         mean /= size
         second = white.T @ (second / size - (np.outer(mean, mean) if self.fit_intercept else 0.0)) @ white
-        moments, turn = linalg.eigh((second + second.T) / 2, driver="evd", overwrite_a=True, check_finite=False)
+        moments, turn = eigh((second + second.T) / 2)
         self.mean_ = mean if self.fit_intercept else np.zeros(m)
         self.moments_ = np.maximum(moments[::-1], 0.0)
         self.basis_ = white @ turn[:, ::-1]

@@ -32,6 +32,7 @@ class Status(enum.Enum):
     MAX_ITER = (
         "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
     )
+    PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
     INTERRUPTED = "Interrupted: the best parameters so far are kept."
 
 
@@ -48,7 +49,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        return self.status in (Status.CONVERGED, Status.STALLED)
+        return self.status in (Status.CONVERGED, Status.STALLED, Status.PASSED)
 
 
 class Solver(Part):
