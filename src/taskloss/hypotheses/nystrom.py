@@ -123,7 +123,8 @@ class Nystrom(Kernel):
         scores = np.empty(X.shape[0])
         for rows in row_blocks(X, max(256, (1 << 24) // m)):
             block = X[rows]
-            f = (self.gram_(block) - self.mean_) @ self.basis_
+            f = self.gram_(block) @ self.basis_
             unexplained = np.maximum(self.gram_.diagonal(block) - (f**2).sum(1), 0.0)
+            f -= self.mean_ @ self.basis_
             scores[rows] = (f**2 / (c + t)).sum(1) + unexplained / t
         return rng.choice(X.shape[0], m, replace=False, p=scores / scores.sum())
