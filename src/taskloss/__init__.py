@@ -4,11 +4,12 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    KernelPredictor,
     MultilabelClassifier,
     OrdinalClassifier,
     TaskLossEstimator,
@@ -20,6 +21,7 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "TaskLossEstimator",
@@ -28,5 +30,6 @@ __all__ = [
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
 ]

@@ -3,11 +3,13 @@
 from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .general import ConsistencyWarning, TaskLossEstimator
+from .kernel import KernelPredictor
 
 __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "TaskLossEstimator",
