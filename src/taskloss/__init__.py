@@ -4,7 +4,7 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -29,4 +29,5 @@ __all__ = [
     "polytopes",
     "solvers",
     "surrogates",
+    "theory",
 ]
