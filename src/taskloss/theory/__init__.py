@@ -6,6 +6,7 @@ from .decomposition import Decomposition, decompose
 from .learning import ASGDBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
 from .problem import form_of, strong_convexity
 from .programs import Certificate
+from .representation import Report, check
 
 __all__ = [
     "ASGDBound",
@@ -13,8 +14,10 @@ __all__ = [
     "Certificate",
     "Decomposition",
     "OsokinComparison",
+    "Report",
     "asgd_bound",
     "calibration",
+    "check",
     "decompose",
     "form_of",
     "margin_calibration",

@@ -93,7 +93,7 @@ class Calibration:
             found = two_point_witness(problem, z, other, eps, bound) if form.simplex else None
             if found is None:
                 found, solved = self._programs.solve(z, other, eps), solved + 1
-            lower = min(lower, found.lower)
+            lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
         return replace(best, lower=min(lower, best.value), programs=solved)
@@ -206,6 +206,8 @@ class Calibration:
         """zeta*(s), and an eps at which it is attained."""
         if slope <= 0:
             return 0.0, 0.0
+        if slope not in self._conjugates and not self.problem.form.exact and self._line is not None:
+            self._conjugates[slope] = self._line_conjugate(slope)
         if slope not in self._conjugates:
             kappa = self.problem.curvature
             reach = self.problem.reach
@@ -224,6 +226,23 @@ class Calibration:
                     at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
             self._conjugates[slope] = best, at
         return self._conjugates[slope]
+
+    @cached_property
+    def _line(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """zeta_h on a grid, where one dimension makes it cheap and exact for every potential."""
+        if "one dimension" not in self.exact(self.eps_max / 2).method:
+            return None
+        grid = np.linspace(0, self.eps_max, 401)
+        return grid, self(grid)
+
+    def _line_conjugate(self, slope: float) -> tuple[float, float]:
+        from scipy.optimize import minimize_scalar
+
+        grid, values = self._line  # type: ignore[misc]
+        i = int((slope * grid - values).argmax())
+        around = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
+        found = minimize_scalar(lambda e: self.exact(e).value - slope * e, bounds=around, method="bounded")
+        return max((-float(found.fun), float(found.x)), (float(slope * grid[i] - values[i]), float(grid[i])))
 
     def envelope(self, eps: Any) -> Any:
         """zeta**(eps), the largest convex function below zeta_h, from below and within 1e-7 or so of it.
@@ -263,9 +282,7 @@ class Calibration:
     def _convex(self) -> bool:
         """Whether zeta_h is known to be convex: a convex function of eps by formula."""
         method = self.exact(self.eps_max / 2).method
-        if method in ("closed form (one-vs-all)", "closed form (Hamming)", "closed form (all thresholds)"):
-            return True
-        return False
+        return method in ("closed form (one-vs-all)", "closed form (Hamming)", "closed form (all thresholds)")
 
     def excess_risk(self, delta: Any) -> Any:
         """The most true excess risk that surrogate excess risk delta can hide: the inverse of zeta**.
@@ -282,17 +299,19 @@ class Calibration:
         if delta == 0:
             return 0.0
         top = self.eps_max
+        if self.exact(top).value <= delta:
+            return top
         if self._convex:
-            if self.exact(top).value <= delta:
-                return top
             return float(brentq(lambda e: self.exact(e).lower - delta, 0.0, top, xtol=1e-13))
 
         def bound(log_slope: float) -> float:
             slope = float(np.exp(log_slope))
-            return (delta + self.conjugate(slope)) / slope
+            return min((delta + self.conjugate(slope)) / slope, 1e12)
 
-        middle = np.log(2 * delta / top)
-        found = minimize_scalar(bound, bounds=(middle - 2, middle + 12), method="bounded", options={"xatol": 1e-7})
+        # The best slope is that of zeta** at the answer: at least delta over the answer, and not much steeper.
+        widest = top if not self.problem.convexity else min(top, float(np.sqrt(delta / self.lower_bound(1.0))))
+        start = np.log(delta / widest)
+        found = minimize_scalar(bound, bounds=(start, start + 6), method="bounded", options={"xatol": 1e-7})
         return min(float(found.fun), top)
 
     # -- less noise --------------------------------------------------------------------------------------------------

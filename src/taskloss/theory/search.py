@@ -51,7 +51,10 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
         if found.u is None:
             continue
         if found.lower < best.value:
-            u1, u2, value = descend(programs, found, eps)
+            ends = [descend(programs, found, eps)]
+            if problem.surrogate.separable:  # the minorant's own witness, where h is known up to the faces of D
+                ends.append((found.u_prime, found.u, float(problem.divergence(found.u_prime, found.u))))
+            u1, u2, value = min(ends, key=lambda end: end[2])
             found = replace(found, lower=max(found.lower, lagrangian(problem, z, other, eps, u1, u2)))
             if value < best.value:
                 best = replace(found, value=value, u_prime=u1, u=u2)
