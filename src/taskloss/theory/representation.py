@@ -323,7 +323,13 @@ class _Checker:
     @property
     def _rest(self) -> np.ndarray:
         dg = self._parts(self.sample[:1])[2][0]
-        return np.linalg.svd(dg)[2][self.r :]
+        _, singular, rows = np.linalg.svd(dg)
+        rest = rows[self.r :]
+        if self.size == self.phi.shape[1]:  # scores and moments share their axes: go on along the same ones
+            natural = self._used @ self.frame
+            if np.abs(natural @ rows[: self.r].T).max() < 1e-6:
+                rest = natural
+        return singular.mean() * rest
 
     @property
     def _used(self) -> np.ndarray:
