@@ -4,7 +4,7 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -32,4 +32,5 @@ __all__ = [
     "solvers",
     "streams",
     "surrogates",
+    "theory",
 ]
