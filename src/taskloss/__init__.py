@@ -9,8 +9,10 @@ from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
     TaskLossEstimator,
 )
 
@@ -20,8 +22,10 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Ranker",
     "TaskLossEstimator",
     "hypotheses",
     "losses",

@@ -3,12 +3,16 @@
 from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .general import ConsistencyWarning, TaskLossEstimator
+from .matching import Matcher
+from .ranking import Ranker
 
 __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Ranker",
     "TaskLossEstimator",
 ]
