@@ -146,6 +146,9 @@ def assign(scores, outliers, columns, u, w):
                 columns[p, i] = min(column_of[i], n)
             for j in range(n):
                 w[p, j] = dual[j]
+            if outliers:
+                # Where every row matches nothing, the columns for that may share a dual; it belongs to the rows.
+                u[p] += dual[n:].min()
 
 
 @njit(cache=True)
