@@ -169,7 +169,8 @@ class NDCG(Ranking):
         if callable(self.gain):
             g = np.asarray(self.gain(y), dtype=float)
         elif self.gain == "exponential":
-            g = np.exp2(y) - 1
+            with np.errstate(over="ignore"):
+                g = np.exp2(y) - 1
         elif self.gain == "linear":
             g = np.asarray(y, dtype=float)
         else:
