@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+_BIDS = 4  # bids per row before the search takes over
+
 
 @njit(cache=True, fastmath={"nnan", "nsz"})
 def _augment(scores, n, start, u, w, row_of, column_of, distance, previous, shut):
@@ -60,8 +62,8 @@ def _augment(scores, n, start, u, w, row_of, column_of, distance, previous, shut
             break
 
 
-@njit(cache=True)
-def _bid(scores, n, w, row_of, column_of, waiting):
+@njit(cache=True, fastmath={"nnan", "nsz"})
+def _bid(scores, n, w, row_of, column_of, waiting, value):
     """Rows take their best column and raise its dual to where the second best is as good; who held it bids again.
 
     The augmenting row reduction of Jonker and Volgenant: most rows find their column here. Duals only rise, and only
@@ -70,36 +72,47 @@ def _bid(scores, n, w, row_of, column_of, waiting):
     m, total = scores.shape[0], row_of.shape[0]
     for i in range(m):
         waiting[i] = m - 1 - i
-    count, held_back = m, 0
-    for _ in range(4 * m):
+    count, left = m, 0
+    for _ in range(_BIDS * m):
         if count == 0:
             break
         i = waiting[count - 1]
         count -= 1
         row = scores[i]
-        first, second, best, other = -np.inf, -np.inf, -1, -1
+        first = -np.inf
+        for j in range(n):
+            v = row[j] - w[j]
+            value[j] = v
+            first = v if v > first else first
+        for j in range(n, total):
+            v = row[n] - w[j]
+            value[j] = v
+            first = v if v > first else first
+        best = 0
+        while value[best] != first:
+            best += 1
+        value[best] = -np.inf
+        second = -np.inf
         for j in range(total):
-            value = row[min(j, n)] - w[j]
-            if value > second:
-                if value > first:
-                    second, other, first, best = first, best, value, j
-                else:
-                    second, other = value, j
-        if first > second and total > 1:
-            w[best] += first - second
-        elif row_of[best] >= 0 and other >= 0:
-            best = other
+            second = value[j] if value[j] > second else second
+        if first > second:
+            if total > 1:
+                w[best] += first - second
+        elif row_of[best] >= 0:
+            best = 0
+            while value[best] != second:
+                best += 1
+            if row_of[best] >= 0:  # a tie between held columns moves no dual: leave the row to the search
+                left += 1
+                continue
         loser = row_of[best]
-        if loser >= 0 and not first > second:
-            held_back += 1  # a tie that moves no dual: leave the row to the search
-            continue
         row_of[best] = i
         column_of[i] = best
         if loser >= 0:
             column_of[loser] = -1
             waiting[count] = loser
             count += 1
-    return held_back + count
+    return left + count
 
 
 @njit(cache=True)
@@ -108,7 +121,7 @@ def _solve(scores, n, u, w, row_of, column_of, distance, previous, shut, waiting
     row_of[:] = -1
     column_of[:] = -1
     w[:] = 0.0
-    unmatched = _bid(scores, n, w, row_of, column_of, waiting)
+    unmatched = _bid(scores, n, w, row_of, column_of, waiting, distance)
     for i in range(m):
         if column_of[i] >= 0:
             u[i] = scores[i, min(column_of[i], n)] - w[column_of[i]]
