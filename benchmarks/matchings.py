@@ -115,7 +115,7 @@ def speed() -> list[list[Any]]:
         compiled, z = best_time(lambda s=scores: assign(s, method="compiled"), 5)
         scipy, other = best_time(lambda s=scores: assign(s, method="scipy"), 2)
         assert (z == other).all()
-        row: list[Any] = [f"{count} of {m}×{m}", f"{count / compiled:,.0f}", f"{count / scipy:,.0f}"]
+        row: list[Any] = [f"{count} of {m} x {m}", f"{count / compiled:,.0f}", f"{count / scipy:,.0f}"]
         if importlib.util.find_spec("lap") is not None:
             import lap
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.datasets import root
 
 import taskloss as tl
-from benchmarks.datasets import root
 
 pytestmark = pytest.mark.skipif(root() is None, reason="the data sets are absent")
 
