@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 _COMPILED = 1 << 15  # scores in all above which loading the compiled solver is worth it
+_THREAD_WORK = 1 << 22  # operations in all below which threads cost more than they give
 
 
 def assign(scores: Any, outliers: bool = False, method: str = "auto") -> np.ndarray:
@@ -34,13 +38,31 @@ def assign(scores: Any, outliers: bool = False, method: str = "auto") -> np.ndar
 
 def assign_with_duals(scores: np.ndarray, outliers: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The matchings, and the duals u (N, m) and w (N, n) that prove them best."""
-    from .._kernels import assignment
+    from .._compiled import assignment
 
     problems, m, width = scores.shape
     columns = np.empty((problems, m), np.int64)
     u, w = np.empty((problems, m)), np.empty((problems, width - outliers))
-    assignment.assign(np.ascontiguousarray(scores), bool(outliers), columns, u, w)
+    scores = np.ascontiguousarray(scores)
+    in_threads(
+        lambda p: assignment.assign(scores[p], bool(outliers), columns[p], u[p], w[p]),
+        problems,
+        problems * m * m * width,
+    )
     return columns, u, w
+
+
+def in_threads(work: Callable[[slice], Any], count: int, operations: float) -> None:
+    """work(slice) over slices of range(count), on as many threads as BLAS may use where the work is worth it."""
+    from ..risk import _pool, blas_threads
+
+    inside = threading.current_thread().name.startswith("taskloss")  # a thread of the pool must not wait for the pool
+    threads = 1 if inside or operations < _THREAD_WORK else min(blas_threads(), count)
+    if threads == 1:
+        work(slice(0, count))
+        return
+    stops = [count * t // (4 * threads) for t in range(4 * threads + 1)]
+    list(_pool().map(work, [slice(a, b) for a, b in pairwise(stops) if a < b]))
 
 
 def check_scores(scores: Any, outliers: bool) -> np.ndarray:
@@ -53,6 +75,6 @@ def check_scores(scores: Any, outliers: bool) -> np.ndarray:
         raise ValueError(
             f"{m} rows cannot all be matched to {width} columns: let rows match nothing, with a column for it and outliers=True."
         )
-    if not np.isfinite(scores).all():
-        raise ValueError("scores contains NaN or infinite values.")
+    if not (np.abs(scores) < 1e300).all():
+        raise ValueError("scores contains NaN or infinite values, or some above 1e300.")
     return scores

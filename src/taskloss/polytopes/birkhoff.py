@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .assignment import assign, assign_with_duals, check_scores
+from .assignment import assign, assign_with_duals, check_scores, in_threads
 from .base import Array, Polytope, listable
 from .hull import Hull
 
@@ -77,7 +77,7 @@ class Birkhoff(Hull):
         return totals.reshape(v.shape[:-1]), mu.reshape(v.shape)
 
     def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from .._kernels import assignment
+        from .._compiled import assignment
 
         n = self.columns
         if n > LIMIT:
@@ -92,7 +92,11 @@ class Birkhoff(Hull):
         entries[..., :n] -= w[:, None, :]
         entries, left = np.exp(entries), np.exp(-w).astype(tables.dtype)
         totals, mu = np.empty(len(tables), tables.dtype), np.empty_like(entries)
-        assignment.permanent(entries, left, n, totals, mu)
+        in_threads(
+            lambda p: assignment.permanent(entries[p], left[p], n, totals[p], mu[p]),
+            len(tables),
+            len(tables) * self.n_rows * 2.0**n * n,
+        )
         return np.log(totals) + u.sum(-1) + w.sum(-1), mu
 
     def covariance(self, v: Array) -> Callable[[Array], Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 _BIDS = 4  # bids per row before the search takes over
 
@@ -135,7 +135,7 @@ def _solve(scores, n, u, w, row_of, column_of, distance, previous, shut, waiting
             _augment(scores, n, i, u, w, row_of, column_of, distance, previous, shut)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def assign(scores, outliers, columns, u, w):
     """The matching of greatest score and its duals: s_ij <= u_i + w_j, equal on the matching, w >= 0 and 0 on columns left.
 
@@ -144,24 +144,18 @@ def assign(scores, outliers, columns, u, w):
     problems, m, width = scores.shape
     n = width - 1 if outliers else width
     total = n + m if outliers else n
-    blocks = min(problems, 64)
-    for b in prange(blocks):
-        dual = np.empty(total)
-        row_of = np.empty(total, np.int64)
-        column_of = np.empty(m, np.int64)
-        distance = np.empty(total)
-        previous = np.empty(total, np.int64)
-        shut = np.empty(total)
-        waiting = np.empty(m, np.int64)
-        for p in range(b * problems // blocks, (b + 1) * problems // blocks):
-            _solve(scores[p], n, u[p], dual, row_of, column_of, distance, previous, shut, waiting)
-            for i in range(m):
-                columns[p, i] = min(column_of[i], n)
-            for j in range(n):
-                w[p, j] = dual[j]
-            if outliers:
-                # Where every row matches nothing, the columns for that may share a dual; it belongs to the rows.
-                u[p] += dual[n:].min()
+    dual, distance, shut = np.empty(total), np.empty(total), np.empty(total)
+    row_of, previous = np.empty(total, np.int64), np.empty(total, np.int64)
+    column_of, waiting = np.empty(m, np.int64), np.empty(m, np.int64)
+    for p in range(problems):
+        _solve(scores[p], n, u[p], dual, row_of, column_of, distance, previous, shut, waiting)
+        for i in range(m):
+            columns[p, i] = min(column_of[i], n)
+        for j in range(n):
+            w[p, j] = dual[j]
+        if outliers:
+            # Where every row matches nothing, the columns for that may share a dual; it belongs to the rows.
+            u[p] += dual[n:].min()
 
 
 @njit(cache=True)
@@ -215,13 +209,11 @@ def _permanent(entries, left, n, forward, back, marginals):
     return total
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def permanent(entries, left, n, totals, marginals):
     """Permanents and marginals of (N, m, n) or (N, m, n + 1) tables; the last column of the latter is open to all rows."""
     problems, m, _ = entries.shape
-    blocks = min(problems, 64)
-    for b in prange(blocks):
-        forward = np.empty((m + 1, 1 << n), entries.dtype)
-        back = np.empty(1 << n, entries.dtype)
-        for p in range(b * problems // blocks, (b + 1) * problems // blocks):
-            totals[p] = _permanent(entries[p], left[p], n, forward, back, marginals[p])
+    forward = np.empty((m + 1, 1 << n), entries.dtype)
+    back = np.empty(1 << n, entries.dtype)
+    for p in range(problems):
+        totals[p] = _permanent(entries[p], left[p], n, forward, back, marginals[p])
