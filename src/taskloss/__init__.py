@@ -10,8 +10,10 @@ from .estimators import (
     CostSensitiveClassifier,
     DecodedClassifier,
     KernelPredictor,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
     TaskLossEstimator,
 )
 
@@ -22,8 +24,10 @@ __all__ = [
     "CostSensitiveClassifier",
     "DecodedClassifier",
     "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Ranker",
     "TaskLossEstimator",
     "hypotheses",
     "losses",

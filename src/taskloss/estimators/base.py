@@ -29,14 +29,12 @@ class Decoder(ClassifierMixin, BaseEstimator):
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each
         output.
         """
-        mu = self.predict_moments(X)
-        loss = self._loss_for(loss)
+        loss, mu = self._loss_and_moments(loss, X)
         return self.labels_.translate(loss.decode(mu, costs) if costs is not None else loss.decode(mu), loss)
 
     def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it."""
-        mu = self.predict_moments(X)
-        loss = self._loss_for(loss)
+        loss, mu = self._loss_and_moments(loss, X)
         return loss.bayes_risk(loss.decode(mu), mu)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -47,6 +45,12 @@ class Decoder(ClassifierMixin, BaseEstimator):
 
     def predict_moments(self, X: Any) -> np.ndarray:
         raise NotImplementedError
+
+    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Loss, np.ndarray]:
+        """A loss, fitted or another, and the moments it decodes."""
+        mu = self.predict_moments(X)
+        loss = self._loss_for(loss)
+        return loss, mu if loss is self.loss_ else self.loss_.moments_for(loss, mu)
 
     def _loss_for(self, loss: Any) -> Loss:
         """The fitted loss, or another one brought to its labels and embedding."""

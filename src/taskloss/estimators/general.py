@@ -99,7 +99,7 @@ class TaskLossEstimator(Streaming, Decoder):
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels, X)
-        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))
+        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
         if surrogate.needs_intercept and not getattr(hypothesis, "fit_intercept", True):
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
@@ -209,7 +209,7 @@ class TaskLossEstimator(Streaming, Decoder):
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""
         mu = self.predict_moments(X)
         if self.loss_.kind == "indicator":
-            return np.clip((mu + 1) / 2, 0, 1)
+            return np.clip(self.loss_.probabilities(mu), 0, 1)
         q = np.clip(self.loss_.probabilities(mu), 0, None)
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
