@@ -83,10 +83,6 @@ class Hypothesis(Part):
         """How many rows of theta the penalty acts on; they come first."""
         raise NotImplementedError
 
-    def has_moments(self, X: Any) -> bool:
-        """Whether the preconditioner knows how the features go together, and not only each one's size."""
-        return False
-
     @property
     def separable(self) -> bool:
         """Whether column j of theta decides score j and no other."""

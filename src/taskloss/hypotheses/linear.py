@@ -69,9 +69,6 @@ class Linear(Hypothesis):
     def penalised(self, X: Any) -> int:
         return self._rank(X)
 
-    def has_moments(self, X: Any) -> bool:
-        return not sparse.issparse(X) and X.shape[1] <= _GRAM_LIMIT
-
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
     def preconditioner(
@@ -81,7 +78,7 @@ class Linear(Hypothesis):
 
         From the second moments of X where d is moderate, from their diagonal otherwise.
         """
-        if not self.has_moments(X):
+        if sparse.issparse(X) or X.shape[1] > _GRAM_LIMIT:
             return self._diagonal(X, weights, curvature, alpha)
         mean, second = _moments(X, weights)
         return (
