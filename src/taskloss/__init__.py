@@ -4,13 +4,16 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    KernelPredictor,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
     TaskLossEstimator,
 )
 
@@ -20,13 +23,18 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Ranker",
     "TaskLossEstimator",
     "hypotheses",
     "losses",
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
+    "theory",
 ]
