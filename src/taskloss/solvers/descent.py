@@ -188,7 +188,7 @@ class Newton(Descent):
             # Solve to a residual that shrinks with the gradient, for superlinear convergence, and no further than tol
             # can tell: otherwise the last system, solved only to see that the end is reached, costs the most.
             target = np.maximum(
-                np.minimum(0.25, np.sqrt(size / first)) ** 2 * size, 0.01 * self.tol * np.abs(search.value)
+                np.minimum(0.25, np.sqrt(size / first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
             )
             d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
             for _ in range(self.max_inner):
