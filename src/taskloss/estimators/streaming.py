@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from ..hypotheses.base import Hypothesis, row_blocks
 from ..hypotheses.kernel import Kernel
 from ..labels import labels_for
-from ..risk import Chunk
+from ..risk import Chunk, check_single_steps
 from ..solvers.asgd import ASGD, Expansion, Iterates
 from ..solvers.base import Progress, Solution, Solver, Status
 from ..surrogates.base import Surrogate
@@ -98,6 +98,7 @@ class Streaming:
             labels = labels_for(loss, y, classes)
         labels.check()
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))  # type: ignore[attr-defined]
+        check_single_steps(surrogate)
         hypothesis = self._make_hypothesis(loss, surrogate)  # type: ignore[attr-defined]
         X = validate_data(self, X, accept_sparse="csr", dtype=list(hypothesis.dtypes))
         self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
