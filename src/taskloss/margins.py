@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ._arrays import Array, array_namespace, expit, logit, safe_exp, softplus, xlogx
+from ._arrays import Array, array_namespace, capped_exp, expit, logit, safe_exp, softplus, xlogx
 from .registry import Part
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Margin", "ModifiedHuber", "Square", "SquaredHinge"]
 
 
 class Margin(Part):
-    """A convex, non-increasing Phi. A new one gives value, derivative, potential, potential_derivative, link and
+    """A convex Phi, non-increasing up to u = 1 at least. A new one gives value, derivative, potential, potential_derivative, link and
     inverse_link.
 
     `calibrated` says whether S is phi-calibrated: whether its excess risk is a Bregman divergence for every score v.
@@ -124,8 +124,7 @@ class Exponential(Margin):
         return safe_exp(-u)
 
     def derivative(self, u: Array) -> Array:
-        xp = array_namespace(u)
-        return -safe_exp(xp.clip(-u, None, 80.0 if "32" in str(u.dtype) else 500.0))
+        return -capped_exp(-u)
 
     def second_derivative(self, u: Array) -> Array:
         return -self.derivative(u)

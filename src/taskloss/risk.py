@@ -45,6 +45,10 @@ class EmpiricalRisk:
         mean = np.zeros(phi.shape[1])
         for rows in row_blocks(phi, 1 << 14):
             mean += self.weights[rows] @ phi[rows]
+        # Scores that must stay in order do so by themselves where one direction serves all thresholds and every label
+        # occurs. Elsewhere a little of every label in each example keeps each gap open, at each x.
+        self.smoothing = surrogate.smoothing if hypothesis.separable or not mean.all() else 0.0
+        self.center = np.zeros(1) if surrogate.domain is None or not self.smoothing else surrogate.domain.center()
         scores = np.asarray(surrogate.start(mean), dtype=float)
         self.mask = hypothesis.penalised(X, len(scores))
         self.start = hypothesis.start(X, scores)
@@ -116,7 +120,7 @@ class EmpiricalRisk:
         def work(X: Any, phi: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
             features = self.hypothesis.features(X)
             v = self.hypothesis.scores(local, features)
-            terms, dv = self.surrogate.risk_and_gradient(v, phi.astype(v.dtype, copy=False))
+            terms, dv = self.surrogate.risk_and_gradient(v, self._lift(phi, v.dtype))
             dv *= w[:, None]
             return np.asarray(w @ terms, float), self.hypothesis.pullback(features, dv)
 
@@ -132,8 +136,15 @@ class EmpiricalRisk:
     def _coefficients(self, theta: Array) -> Array:
         return self.hypothesis.expand(theta).astype(self.dtype, copy=False)
 
+    def _lift(self, phi: Array, dtype: Any) -> Array:
+        """A block of phi as numbers of the scores' kind."""
+        phi = phi.astype(dtype, copy=False)
+        if self.smoothing:
+            phi = (1 - self.smoothing) * phi + (self.smoothing * self.center).astype(dtype)
+        return phi
+
     def _constant(self, X: Any, phi: Array, w: Array) -> Any:
-        return w @ self.surrogate.potential(phi.astype(self.dtype, copy=False))
+        return w @ self.surrogate.potential(self._lift(phi, self.dtype))
 
     def hessian(self, theta: Array) -> Callable[[Array], Array]:
         """The linear map direction -> Hessian direction at theta; keeps n x k numbers."""
@@ -145,7 +156,7 @@ class EmpiricalRisk:
 
         def curve(X: Any, phi: Array, w: Array) -> list:
             v = self.hypothesis.scores(local, self.hypothesis.features(X))
-            return [(X, w, self.surrogate.hessian(v, phi.astype(v.dtype, copy=False)))]
+            return [(X, w, self.surrogate.hessian(v, self._lift(phi, v.dtype)))]
 
         maps = self._sum(self.blocks, curve)
 
@@ -176,7 +187,7 @@ class EmpiricalRisk:
         rows = slice(None) if n <= _CURVATURE_ROWS else np.linspace(0, n - 1, _CURVATURE_ROWS).astype(int)
         w = self.weights[rows] / self.weights[rows].sum()
         v = self.hypothesis.predict(self.start, self.X[rows])
-        phi = self.phi[rows].astype(float)
+        phi = self._lift(self.phi[rows], float)
         k = v.shape[1]
         if not self.surrogate.smooth:
             return np.ones(k)

@@ -188,8 +188,8 @@ class TaskLossEstimator(Streaming, Decoder):
                 given, classes=present, y=codes, sample_weight=weights if isinstance(given, str) else None
             )
             weights = weights * per_class[codes]
-        if weights.sum() <= 0:
-            raise ValueError("All sample weights are zero: at least one example must count.")
+        if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
+            raise ValueError("All weights are zero: at least one example must count.")
         return weights
 
     # -- predicting --------------------------------------------------------------------------------------------------
@@ -202,7 +202,8 @@ class TaskLossEstimator(Streaming, Decoder):
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
-        return self.surrogate_.inverse_link(self.predict_scores(X))
+        v = self.predict_scores(X)
+        return self.surrogate_.inverse_link(v)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""

@@ -78,10 +78,12 @@ class KernelPredictor(BaseEstimator):
         alphas = self._check_alphas()
         X = self._inputs(X, fitting=True)
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
         if len(y) != n:
             raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
         if n < 2:
-            raise ValueError(f"At least two examples are needed, got {n}.")
+            raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         task = self._task(self.loss, y)
         self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
         k = np.array(self.gram_(X), dtype=float)

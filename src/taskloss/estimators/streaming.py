@@ -29,12 +29,14 @@ class Streaming:
     hypothesis: Any
     verbose: bool
     class_weight: Any = None
+    labels_: Any
     _stream: Any
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take some more examples into the average.
 
-        classes: all labels that may ever come, at the first call, unless the loss names them. A Nyström hypothesis takes
+        classes: all labels that may ever come, at the first call, unless the loss names them or a fit has seen them. After
+        a fit the average starts anew. A Nyström hypothesis takes
         its centres from the first call's rows; a kernel hypothesis keeps every point it sees.
         """
         self._check_numbers()  # type: ignore[attr-defined]
@@ -90,7 +92,9 @@ class Streaming:
         solver = self._stream_solver(n_samples)
         loss = self._make_loss()  # type: ignore[attr-defined]
         order = self._order()  # type: ignore[attr-defined]
-        if loss.kind == "classes":
+        if classes is None and hasattr(self, "theta_"):  # labels that a fit has seen are known
+            labels = self.labels_
+        elif loss.kind == "classes":
             if classes is None and order is None and loss.label_names() is None:
                 raise ValueError("The first call needs classes=..., all labels that may ever come.")
             labels = labels_for(loss, order if classes is None else classes, order)

@@ -29,6 +29,9 @@ class Surrogate(Part):
 
     canonical: ClassVar[bool] = True
     needs_intercept: ClassVar[bool] = False
+    smoothing: ClassVar[float] = (
+        0.0  # how much of the domain's centre to mix into labels where S has to act as a barrier
+    )
 
     @property
     def calibrated(self) -> bool:
