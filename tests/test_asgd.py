@@ -9,12 +9,14 @@ import pytest
 from benchmarks.asgd import Circle, measure
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom
 from taskloss.risk import EmpiricalRisk
 from taskloss.solvers import ASGD, Status
 from taskloss.surrogates.base import Surrogate
+from test_estimators import SETS
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +279,31 @@ def test_interrupted_fit_keeps_the_average(data, monkeypatch):
     assert model.predict(X).shape == (120,)
 
 
+def test_partial_fit_after_a_fit_knows_the_labels(data):
+    X, y = data
+    model = tl.CostSensitiveClassifier(solver=ASGD(step=0.1)).fit(X, y).partial_fit(X[:5], y[:5])
+    anew = tl.CostSensitiveClassifier(solver=ASGD(step=0.1)).partial_fit(X[:5], y[:5], classes=list("abc"))
+    np.testing.assert_array_equal(model.predict_scores(X), anew.predict_scores(X))
+
+
+ORDER = "one pass of single examples depends on their order and number"
+
+
+@parametrize_with_checks(
+    [
+        tl.CostSensitiveClassifier(solver=ASGD(batch_size=4)),
+        tl.MultilabelClassifier(hypothesis=Nystrom(), solver="asgd"),
+    ],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": ORDER,
+        "check_sample_weight_equivalence_on_sparse_data": ORDER,
+        **(SETS if isinstance(estimator, tl.MultilabelClassifier) else {}),
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
 def test_fit_starts_anew_after_a_stream(data):
     X, y = data
     model = classifier(step=0.1).partial_fit(X, y, classes=list("abc")).fit(X, y)
@@ -316,7 +343,10 @@ def test_bad_streams_get_one_sentence(tmp_path, data):
     refuses("X and y have different lengths: 120 and 119", classifier(), X, y[:-1], classes=abc)
     refuses("ended before its first batch", classifier(), batches=iter([]), classes=abc)
     refuses("Every batch of a stream must be a tuple", classifier(), batches=[X], classes=abc)
-    refuses("Streams are fitted by ASGD", tl.CostSensitiveClassifier(solver="lbfgs"), X, y, classes=abc)
+    assert not hasattr(tl.CostSensitiveClassifier(solver="newton"), "fit_stream")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as error:
+        tl.CostSensitiveClassifier(solver="lbfgs").partial_fit(X, y, classes=abc)
+    assert "Streams are fitted by ASGD, not by 'lbfgs': leave solver='auto'" in str(error.value.__cause__)
     refuses("class_weight needs all labels", classifier().set_params(class_weight="balanced"), X, y, classes=abc)
     refuses("cannot use a precomputed kernel", classifier(Kernel("precomputed")), X, y, classes=abc)
     refuses("cannot be streamed with hypothesis='kernel'", tl.OrdinalClassifier(hypothesis="kernel"), X, y, classes=abc)

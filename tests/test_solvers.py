@@ -12,7 +12,10 @@ from taskloss.solvers import LBFGS, Newton, Solver, Status
 from taskloss.solvers.base import Progress
 from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, Multinomial, OneVsAll, Quadratic
 
-every_solver = pytest.mark.parametrize("solver", [cls() for cls in Solver.registry.values()], ids=list(Solver.registry))
+# Those that go on until the gap is within tol; one pass of stochastic gradients has tests of its own.
+every_solver = pytest.mark.parametrize(
+    "solver", [s for s in (c() for c in Solver.registry.values()) if hasattr(s, "tol")]
+)
 
 
 class Columns:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..hypotheses.base import Hypothesis, row_blocks
@@ -22,6 +23,16 @@ from ..surrogates.base import Surrogate
 _CHUNK = 1 << 20  # features that are made at one time
 
 
+def _streams(estimator: Any) -> bool:
+    """Streams are fitted by ASGD alone: other solvers leave no partial_fit."""
+    solver = estimator.solver
+    if (isinstance(solver, str) and solver in ("auto", ASGD.name)) or isinstance(solver, ASGD) or solver is ASGD:
+        return True
+    raise AttributeError(
+        f"Streams are fitted by ASGD, not by {solver!r}: leave solver='auto', or pass solver=ASGD(radius=...)."
+    )
+
+
 class Streaming:
     """partial_fit and fit_stream: examples are seen once, in the order in which they come, and need not fit in memory."""
 
@@ -32,6 +43,7 @@ class Streaming:
     labels_: Any
     _stream: Any
 
+    @available_if(_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take some more examples into the average.
 
@@ -44,6 +56,7 @@ class Streaming:
             self._open_stream(X, y, classes, None)
         return self._take(X, y, sample_weight)
 
+    @available_if(_streams)
     def fit_stream(self, batches: Iterable[tuple], classes: Any = None, n_samples: int | None = None) -> Self:
         """Fit anew to an iterable of (X, y) or (X, y, sample_weight), each of any number of rows.
 
@@ -116,10 +129,7 @@ class Streaming:
                 "class_weight needs all labels at once: weigh the examples of a stream with sample_weight."
             )
         solver = ASGD() if isinstance(self.solver, str) and self.solver == "auto" else Solver.resolve(self.solver)
-        if not isinstance(solver, ASGD):
-            raise ValueError(
-                f"Streams are fitted by ASGD, not by {solver!r}: leave solver='auto', or pass ASGD(radius=...)."
-            )
+        assert isinstance(solver, ASGD)
         if n_samples is None:
             return solver
         return solver.with_params(horizon=-(-n_samples // solver.batch_size))
