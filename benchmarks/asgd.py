@@ -17,7 +17,7 @@ from taskloss.hypotheses import Linear
 from taskloss.solvers import ASGD
 
 MODES = 60
-SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
+SIZES = (100, 300, 1_000, 3_000, 10_000)
 REPEATS = 20
 SHARPNESS = {"noisy": 1.0, "near-deterministic": 4.0}
 GRID = np.arange(4096) / 4096

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
 from ..labels import labels_for
 from ..losses.base import Loss
@@ -147,12 +148,13 @@ class KernelPredictor(BaseEstimator):
     def _path(self, task: _Embedded | _Listed) -> np.ndarray:
         """The leave-one-out risk of the task loss at each strength."""
         progress = self._progress("path")
-        rotated, squares, n = self._vectors.T @ task.targets, self._vectors**2, len(self._y)
+        shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
+        diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
+        rotated = self._vectors.T @ task.targets
         risks = []
-        for i, alpha in enumerate(self.alphas_):
-            shrunk = 1 / (self._values + n * alpha)
-            residuals = self._vectors @ (rotated * shrunk[:, None])
-            mu = task.targets - residuals / (squares @ shrunk)[:, None]
+        for i in range(len(self.alphas_)):
+            residuals = self._vectors @ (rotated * shrunk[:, [i]])
+            mu = task.targets - residuals / diagonals[:, [i]]
             risks.append(float(task.losses(mu).mean()))
             if progress is not None:
                 progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")
