@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from taskloss.losses import Absolute, CostMatrix, Hamming, ZeroOne
+from taskloss.losses import Absolute, CostMatrix, Hamming
 from taskloss.margins import Exponential, Logistic, ModifiedHuber, SquaredHinge
 from taskloss.polytopes import Product, Simplex
-from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, MaxEntropy, Multinomial, Quadratic
+from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, MaxEntropy, Quadratic
 from taskloss.theory import calibration, margin_calibration
 from taskloss.theory.problem import entropy as entropy_form
 
