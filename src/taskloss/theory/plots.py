@@ -44,15 +44,17 @@ def calibration_plot(zeta: Calibration, ax: Any = None, points: int = 41) -> Any
         ax.plot(eps, zeta.lower_bound(eps, improved=False), ":", color=GREY, label="lower bound, user-friendly")
         ax.plot(eps, zeta.lower_bound(eps), "--", color=GREEN, label="lower bound, improved")
     ax.plot(eps, zeta.upper_bound(eps), "-.", color=RED, label="upper bound, segment in M")
-    ax.plot(eps, zeta.envelope(eps), color=ORANGE, lw=4, alpha=0.55, label=r"envelope $\zeta^{**}$")
-    if not all(c.exact for c in found):
+    exact = all(c.exact for c in found)
+    name = r"envelope $\zeta^{**}$" if exact else "convex lower bound"
+    ax.plot(eps, zeta.envelope(eps), color=ORANGE, lw=4, alpha=0.55, label=name)
+    if not exact:
         ax.fill_between(eps, lower, values, color=BLUE, alpha=0.3, lw=0, label="certified interval")
     ax.plot(
         eps,
         values,
         color=BLUE,
         lw=1.6,
-        label=r"$\zeta_h$" + (" exact" if all(c.exact for c in found) else " (upper end)"),
+        label=r"$\zeta_h$" + (" exact" if exact else " (upper end)"),
     )
     top = values[np.isfinite(values)].max()
     ax.set(xlim=(0, zeta.eps_max), ylim=(0, 1.1 * top), xlabel=r"true excess risk $\varepsilon$")
