@@ -11,8 +11,10 @@ from .estimators import (
     DecodedClassifier,
     MultilabelClassifier,
     OrdinalClassifier,
+    SequenceTagger,
     TaskLossEstimator,
 )
+from .sequences import Packed
 
 __version__ = "0.1.0"
 
@@ -22,6 +24,8 @@ __all__ = [
     "DecodedClassifier",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Packed",
+    "SequenceTagger",
     "TaskLossEstimator",
     "hypotheses",
     "losses",

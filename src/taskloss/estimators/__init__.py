@@ -3,6 +3,7 @@
 from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .general import ConsistencyWarning, TaskLossEstimator
+from .sequence import SequenceTagger
 
 __all__ = [
     "ConsistencyWarning",
@@ -10,5 +11,6 @@ __all__ = [
     "DecodedClassifier",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "SequenceTagger",
     "TaskLossEstimator",
 ]

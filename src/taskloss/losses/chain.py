@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from .._arrays import log
-from ..polytopes._forest import Forest, maximise
+from ..polytopes._forest import Forest, Limits, maximise
 from ..polytopes.base import Polytope
 from ..polytopes.chain import Chain
 from ..polytopes.simplex import Simplex
@@ -62,7 +62,9 @@ class SequenceLoss(Loss):
             return Tree(self.n_labels, self.parents, self.allowed)
         length = self.length if self.length is not None else length
         if length is None:
-            raise ValueError(f"{self!r} is for sequences of any length: give length=... to list them or their polytope.")
+            raise ValueError(
+                f"{self!r} is for sequences of any length: give length=... to list them or their polytope."
+            )
         return Chain(self.n_labels, length, self.allowed)
 
     def _codes(self, rows: Array, count: int, what: str) -> np.ndarray:
@@ -71,6 +73,10 @@ class SequenceLoss(Loss):
         if not rows.ndim or not rows.shape[-1] or wanted not in ("T", rows.shape[-1]):
             raise ValueError(f"{what} must be rows of {wanted} codes, one per position, got shape {rows.shape}.")
         return check_codes(rows, count, what)
+
+    def output_names(self, classes: np.ndarray) -> np.ndarray:
+        """The users' names of the outputs at a position."""
+        return classes
 
     # -- the loss on rows --------------------------------------------------------------------------------------------
 
@@ -92,9 +98,19 @@ class SequenceLoss(Loss):
         """L(z, y) of each sequence."""
         raise NotImplementedError
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, forbidden: Any = None) -> np.ndarray:
-        """The outputs of least expected loss under marginals of nodes and edges; `forbidden` adds -inf to what may not be."""
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        """The outputs of least expected loss under marginals of nodes and edges, within the limits."""
         raise NotImplementedError
+
+    def _limits(self, limits: Limits | None) -> Limits:
+        """What outputs must obey: the limits given and `allowed`; nothing where outputs are not states."""
+        if self.n_outputs != self.n_labels:
+            return Limits()
+        limits = Limits() if limits is None else limits
+        if self.allowed is None:
+            return limits
+        own = Chain(self.n_labels, 1, self.allowed)._log_allowed()
+        return limits._replace(transition=own if limits.transition is None else own + limits.transition)
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         """The expected loss of each sequence's output."""
@@ -107,10 +123,13 @@ class ChainCost(SequenceLoss):
     unary is (Z, K) and pairwise (Z, Z, K, K); either may be left out, and the outputs at a position need not be the
     states (an extra row of unary can be "abstain here"). phi(y) are the chain's indicators, psi(z) the costs at them,
     c = 0. Decoding is Viterbi on the expected costs, which a CRF's marginals give without error: the paper's example
-    of a loss that the CRF is calibrated for and MAP is not. `normalise` divides by the sequence's length.
+    of a loss that the CRF is calibrated for and MAP is not. `normalise` divides by the sequence's length; `outputs` names
+    the rows of unary where they are not the labels.
     """
 
     name = "chain-cost"
+    aliases = {"outputs": "_outputs"}
+    _outputs: Sequence | None = None
 
     def __init__(
         self,
@@ -120,7 +139,9 @@ class ChainCost(SequenceLoss):
         parents: Sequence[int] | None = None,
         allowed: Any = None,
         normalise: bool = False,
+        outputs: Sequence | None = None,
     ):
+        self._outputs = outputs
         self.unary = unary
         self.pairwise = pairwise
         self.length = length
@@ -211,14 +232,21 @@ class ChainCost(SequenceLoss):
         nodes, edges = tree.split(mu.reshape(-1, mu.shape[-1]))
         k = self.n_labels
         forest = Forest.copies(tree._parents(), len(nodes))
-        forbidden = None if self.allowed is None or self.n_outputs != k else tree._log_allowed()
-        z = self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k), forbidden)
+        z = self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k))
         return z.reshape(*mu.shape[:-1], tree.n_nodes)
 
     def outputs(self) -> np.ndarray:
         if self.n_outputs == self.n_labels:
             return self.labels()
         return Tree(self.n_outputs, self.tree()._parents()).labellings()
+
+    def output_names(self, classes: np.ndarray) -> np.ndarray:
+        """The users' names of the outputs at a position."""
+        if self._outputs is None:
+            return classes if self.n_outputs == len(classes) else np.arange(self.n_outputs)
+        if len(self._outputs) != self.n_outputs:
+            raise ValueError(f"{len(self._outputs)} names were given for {self.n_outputs} outputs.")
+        return np.asarray(self._outputs)
 
     # -- packed ------------------------------------------------------------------------------------------------------
 
@@ -230,12 +258,14 @@ class ChainCost(SequenceLoss):
             cost[i] += pairwise[z[p], z[i], y[p], y[i]]
         return np.add.reduceat(weights * cost, forest.offsets[:-1])
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, forbidden: Any = None) -> np.ndarray:
-        weights, pairwise = self._position_weights(forest), self._pairwise()
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        weights, pairwise, limits = self._position_weights(forest), self._pairwise(), self._limits(limits)
         cost = weights[:, None] * (nodes @ self._unary().T)
-        if pairwise is None:
-            return cost.argmin(axis=1) if forbidden is None else maximise(forest, -cost, forbidden)[1]
         z = self.n_outputs
+        if pairwise is None:
+            return (
+                maximise(forest, *limits.apply(forest, -cost, np.zeros((z, z))))[1] if limits else cost.argmin(axis=1)
+            )
         # Pairs of outputs that cost the same whatever the labels share one product with the marginals.
         rows, group = np.unique(pairwise.reshape(z * z, -1), axis=0, return_inverse=True)
         expected = edges.reshape(len(edges), -1) @ rows.T
@@ -244,7 +274,7 @@ class ChainCost(SequenceLoss):
         for trees in _tree_blocks(forest, z * z):
             some, at = forest.subset(trees), forest.nodes_of(trees)
             steps = -expected[forest.edge_of[at[some.parents >= 0]]][:, group.ravel()].reshape(-1, z, z)
-            states[at] = maximise(some, -cost[at], steps if forbidden is None else steps + forbidden)[1]
+            states[at] = maximise(some, *limits.apply(some, -cost[at], steps))[1]
         return states
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
@@ -272,6 +302,7 @@ class ChainHamming(ChainCost):
     """
 
     name = "chain-hamming"
+    aliases = {}
     pairwise = None
 
     def __init__(
@@ -387,9 +418,8 @@ class SequenceZeroOne(SequenceLoss):
         above = nodes[forest.parents[forest.children]][:, :, None]
         return unary, log(edges / np.where(above > 0, above, 1.0))
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, forbidden: Any = None) -> np.ndarray:
-        unary, pairwise = self._conditionals(forest, nodes, edges)
-        return maximise(forest, unary, pairwise if forbidden is None else pairwise + forbidden)[1]
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        return maximise(forest, *self._limits(limits).apply(forest, *self._conditionals(forest, nodes, edges)))[1]
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         unary, pairwise = self._conditionals(forest, nodes, edges)

@@ -9,8 +9,9 @@ trees, in logarithms, for NumPy and torch alike, and the compiled path tree by t
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from .._arrays import array_namespace, log
 Array = Any
 
 _COMPILED_WORK = 1 << 20  # products of messages below which compiling (a second, once per machine) is not worth it
+_MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
 _SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as the compiled recursion needs
 
 
@@ -27,6 +29,7 @@ class Forest:
 
     def __init__(self, parents: np.ndarray, offsets: np.ndarray):
         self.parents, self.offsets = parents, offsets
+        self._blocks: tuple[int, list[tuple[slice, Forest]]] | None = None
 
     @classmethod
     def chains(cls, lengths: Any) -> Forest:
@@ -109,6 +112,17 @@ class Forest:
         """The places, one level up, of the parents of a level."""
         return self.place[self.parents[self.levels[depth]]]
 
+    def blocks(self, nodes: int) -> list[tuple[slice, Forest]]:
+        """Consecutive trees with about so many nodes, and their shape; the last answer is kept."""
+        if self._blocks is None or self._blocks[0] != nodes:
+            cuts = np.flatnonzero(np.diff(self.offsets[1:] // max(nodes, 1), prepend=-1)).tolist() + [len(self)]
+            found = []
+            for a, b in itertools.pairwise(cuts):
+                parents = self.parents[self.offsets[a] : self.offsets[b]] - self.offsets[a]
+                found.append((slice(a, b), Forest(np.maximum(parents, -1), self.offsets[a : b + 1] - self.offsets[a])))
+            self._blocks = nodes, found
+        return self._blocks[1]
+
     def nodes_of(self, trees: np.ndarray) -> np.ndarray:
         return np.flatnonzero(np.isin(self.tree_of, trees))
 
@@ -118,6 +132,25 @@ class Forest:
         offsets = np.concatenate([[0], np.cumsum(self.lengths[trees])])
         shift = np.repeat(self.offsets[trees] - offsets[:-1], self.lengths[trees])
         return Forest(np.where(self.parents[nodes] < 0, -1, self.parents[nodes] - shift), offsets)
+
+
+class Limits(NamedTuple):
+    """0 where a transition, a root's state or the state of a tree's last node is allowed and -inf where not; None where all are."""
+
+    transition: np.ndarray | None = None
+    start: np.ndarray | None = None
+    end: np.ndarray | None = None
+
+    def apply(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores with what is forbidden at -inf; unary is changed in place."""
+        if self.start is not None:
+            unary[forest.offsets[:-1]] += self.start
+        if self.end is not None:
+            unary[forest.offsets[1:] - 1] += self.end
+        return unary, pairwise if self.transition is None else pairwise + self.transition
+
+    def __bool__(self) -> bool:
+        return any(part is not None for part in self)
 
 
 # -- the plain recursion ----------------------------------------------------------------------------------------------
@@ -222,54 +255,61 @@ def marginals(
 
 
 def _compiled(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str) -> tuple:
+    """The compiled recursion; where each edge has its own matrix, in blocks, so that their exponentials stay few."""
+    k = unary.shape[1]
+    log_z, mu = np.zeros(len(forest)), np.empty(unary.shape)
+    weights = np.ones(len(forest)) if weights is None else np.ascontiguousarray(weights, dtype=float)
+    unary = np.ascontiguousarray(unary)
+    if pairwise.ndim == 2:
+        return log_z, mu, _compiled_block(forest, unary, pairwise, weights, pairs, log_z, mu)
+    found = []
+    for trees, some in forest.blocks(_MATRICES // k**2):
+        nodes = slice(forest.offsets[trees.start], forest.offsets[trees.stop])
+        step = pairwise[nodes.start - trees.start : nodes.stop - trees.stop]
+        found.append(_compiled_block(some, unary[nodes], step, weights[trees], pairs, log_z[trees], mu[nodes]))
+    return log_z, mu, {"none": lambda x: None, "sum": sum, "all": np.concatenate}[pairs](found)
+
+
+def _compiled_block(
+    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray, pairs: str, log_z: Any, mu: Any
+) -> Any:
+    """Fills log_z and mu, and returns what was asked of the edges."""
     from .._compiled.forest import sum_product
 
-    shared = pairwise.ndim == 2
-    with np.errstate(invalid="ignore"):
-        top = unary.max(axis=1)
-        b = unary - top[:, None]
-        shift = pairwise.max(axis=(-1, -2), keepdims=True)
-        e = np.ascontiguousarray(pairwise - shift).reshape(-1, *pairwise.shape[-2:])
+    shared, k = pairwise.ndim == 2, unary.shape[1]
     fine = np.ones(len(forest), dtype=bool)
-    # Whatever is finite must stay above 1e-100; what is not (a row or a matrix of -inf alone) goes the plain way too.
-    if not (b.min(initial=0.0) >= -_SPREAD):
-        wild = ~((b >= -_SPREAD) | np.isneginf(b)).all(axis=1)
-        fine[forest.tree_of[wild]] = False
-    if not (e.min(initial=0.0) >= -_SPREAD):
-        wild = ~((e >= -_SPREAD) | np.isneginf(e)).all(axis=(1, 2))
-        fine &= not (shared and wild.any())
-        if not shared:
-            fine[forest.tree_of[forest.children[wild]]] = False
-    np.exp(b, out=b)
-    np.exp(e, out=e)
-    m, mu, r = np.empty_like(b), np.empty_like(b), np.empty_like(b)
-    log_z = np.zeros(len(forest))
-    weight = np.ones(len(forest)) if weights is None else weights
-    sum_product(
-        b, e, 0 if shared else 1, forest.edge_of, forest.parents, forest.offsets, weight, m, mu, r, log_z, fine
-    )
-    log_z += np.add.reduceat(top, forest.offsets[:-1])
+    with np.errstate(invalid="ignore"):
+        shift = pairwise.max(axis=(-1, -2), keepdims=True)
+        e = np.ascontiguousarray(pairwise - shift).reshape(-1, k, k)
+        if not e.min(initial=0.0) >= -_SPREAD:  # wide spreads, and matrices of -inf alone, go the plain way
+            wild = ~((e >= -_SPREAD) | np.isneginf(e)).all(axis=(1, 2))
+            fine[forest.tree_of[forest.children[np.broadcast_to(wild, forest.n_edges)]]] = False
+    e = np.exp(e)
+    mode = 0 if pairs == "none" else 1 if pairs == "sum" and shared else 2
+    pair = np.zeros((0 if mode == 0 else 1 if mode == 1 else forest.n_edges, k, k))
+    turned = np.ascontiguousarray(e.transpose(0, 2, 1))
+    shape = (forest.edge_of, forest.parents, forest.offsets)
+    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine)
     if shared:
         log_z += (forest.lengths - 1) * float(shift.squeeze())
     else:
         np.add.at(log_z, forest.tree_of[forest.children], shift.ravel())
-    pair = None
-    if pairs == "sum" and shared:
-        pair = e[0] * (r.T @ b)
-    elif pairs != "none":
-        pair = r[forest.children][:, :, None] * e * b[forest.children][:, None, :]
-        pair = pair.sum(axis=0) if pairs == "sum" else pair
+    result = None if mode == 0 else e[0] * pair[0] if mode == 1 else pair if pairs == "all" else pair.sum(axis=0)
     if not fine.all():
-        pair = _mend(forest, unary, pairwise, weights, pairs, np.flatnonzero(~fine), log_z, mu, pair)
-    return log_z, mu, pair
+        result = _mend(forest, unary, pairwise, weights, pairs, np.flatnonzero(~fine), log_z, mu, result)
+    return result
 
 
-def _mend(forest: Forest, unary: Any, pairwise: Any, weights: Any, pairs: str, trees: Any, log_z: Any, mu: Any, pair: Any) -> Any:
+def _mend(
+    forest: Forest, unary: Any, pairwise: Any, weights: Any, pairs: str, trees: Any, log_z: Any, mu: Any, pair: Any
+) -> Any:
     """Fill in the trees that need logarithms."""
     some, nodes = forest.subset(trees), forest.nodes_of(trees)
     edges = forest.edge_of[nodes[forest.parents[nodes] >= 0]]
     part = pairwise if pairwise.ndim == 2 else pairwise[edges]
-    log_z[trees], mu[nodes], joint = _plain(some, unary[nodes], part, None if weights is None else weights[trees], pairs)
+    log_z[trees], mu[nodes], joint = _plain(
+        some, unary[nodes], part, None if weights is None else weights[trees], pairs
+    )
     if pairs == "sum":
         return pair + joint
     if pairs == "all":

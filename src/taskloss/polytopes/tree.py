@@ -43,7 +43,13 @@ class Tree(Polytope):
     def _parents(self) -> np.ndarray:
         parents = np.asarray(self.parents, dtype=np.int64)
         below = np.arange(len(parents))
-        if parents.ndim != 1 or not len(parents) or parents[0] != -1 or (parents[1:] < 0).any() or (parents >= below).any():
+        if (
+            parents.ndim != 1
+            or not len(parents)
+            or parents[0] != -1
+            or (parents[1:] < 0).any()
+            or (parents >= below).any()
+        ):
             raise ValueError(
                 f"parents must be -1 for the first node and, for every other node, a node before it; got {self.parents!r}."
             )
@@ -108,7 +114,9 @@ class Tree(Polytope):
         forest, unary, pairwise, batch = self._packed(v)
         log_z, mu, pairs = marginals(forest, unary, pairwise)
         t, k = self.n_nodes, self.n_states
-        return xp.reshape(log_z, batch), self.join(xp.reshape(mu, (*batch, t, k)), xp.reshape(pairs, (*batch, t - 1, k, k)))
+        return xp.reshape(log_z, batch), self.join(
+            xp.reshape(mu, (*batch, t, k)), xp.reshape(pairs, (*batch, t - 1, k, k))
+        )
 
     def maximiser(self, v: Array) -> Array:
         xp = array_namespace(v)
@@ -207,7 +215,9 @@ class Tree(Polytope):
         _, edges = self.split(mu)
         forbidden = np.where(np.isneginf(self._log_allowed()), edges, 0.0)
         return (
-            (mu >= -tol).all(-1) & (np.abs(mu @ rows.T - right) <= tol).all(-1) & (np.abs(forbidden) <= tol).all((-3, -2, -1))
+            (mu >= -tol).all(-1)
+            & (np.abs(mu @ rows.T - right) <= tol).all(-1)
+            & (np.abs(forbidden) <= tol).all((-3, -2, -1))
         )
 
     def project(self, u: Array) -> Array:
