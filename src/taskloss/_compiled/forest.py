@@ -1,8 +1,8 @@
 """Inference on packed trees, sequence by sequence, without Python's lock: callers run blocks of sequences on threads.
 
 Rows of states are contiguous. Four rows of the transition matrix are read at a time, so that a state's value is
-loaded once for all four; the reordering that `_FAST` allows lets the compiler add up in vectors. It leaves infinities
-and NaN alone.
+loaded once for all four; the reordering that `_FAST` allows lets the compiler add up and compare in vectors. It
+leaves infinities alone; NaN must not come in.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import numba
 import numpy as np
 
-_FAST = {"reassoc", "contract", "nsz"}
+_FAST = {"reassoc", "contract", "nsz", "nnan"}
 _SMALLEST = 1e-100  # see sum_product
 _SPREAD = 230.0  # the logarithm of its inverse
 
@@ -90,15 +90,12 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
         length = offsets[q + 1] - low
         z, good = 0.0, fine[q]
         for i in range(length):
-            top = unary[low + i, 0]
-            for c in range(1, n_states):
-                top = max(top, unary[low + i, c])
+            top, least = -np.inf, np.inf
             for c in range(n_states):
                 x = unary[low + i, c]
-                if x < top - _SPREAD and x > -np.inf:
-                    good = False
-            if not top > -np.inf:
-                good = False
+                top = max(top, x)
+                least = min(least, x if x > -np.inf else np.inf)
+            good = good and top > -np.inf and least >= top - _SPREAD
             if good:
                 _exp(unary[low + i], top, b[i], bits, powers)
             z += top
@@ -135,16 +132,23 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
             _product(et[t * stride], r[i], s)
             for c in range(n_states):
                 mu[low + i, c] = b[i, c] * s[c]
-            if mode == 1:
-                for a in range(n_states):
-                    x = r[i, a]
-                    for c in range(n_states):
-                        pairs[0, a, c] += x * b[i, c]
-            elif mode == 2:
+            if mode == 2:
                 for a in range(n_states):
                     x = r[i, a]
                     for c in range(n_states):
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
+        if mode == 1:
+            fours = 1 + (length - 1) // 4 * 4
+            for i in range(1, fours, 4):
+                for a in range(n_states):
+                    x0, x1, x2, x3 = r[i, a], r[i + 1, a], r[i + 2, a], r[i + 3, a]
+                    for c in range(n_states):
+                        pairs[0, a, c] += x0 * b[i, c] + x1 * b[i + 1, c] + x2 * b[i + 2, c] + x3 * b[i + 3, c]
+            for i in range(fours, length):
+                for a in range(n_states):
+                    x0 = r[i, a]
+                    for c in range(n_states):
+                        pairs[0, a, c] += x0 * b[i, c]
 
 
 @numba.njit(nogil=True, cache=True)
