@@ -143,7 +143,9 @@ def pytest_generate_tests(metafunc):
     """Run every law of a child on each of its instances."""
     if metafunc.cls is not None and "polytope" in metafunc.fixturenames:
         pairs = metafunc.cls.instances()
-        metafunc.parametrize(("polytope", "loss"), pairs, ids=[f"{type(p).__name__}{i}" for i, (p, _) in enumerate(pairs)])
+        metafunc.parametrize(
+            ("polytope", "loss"), pairs, ids=[f"{type(p).__name__}{i}" for i, (p, _) in enumerate(pairs)]
+        )
 
 
 def costs(n_outputs: int, n_states: int) -> dict:

@@ -102,7 +102,7 @@ class SequenceLabels:
     def __init__(self, y: Any):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = _unique(np.asarray(seen.tolist())) if len(seen) else seen
+        self.classes = np.asarray(_unique(seen).tolist())
         if len(self.classes) < 2:
             raise ValueError(
                 f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."

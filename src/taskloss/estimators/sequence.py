@@ -64,6 +64,7 @@ class SequenceTagger(BaseEstimator):
     warm_start: bool
     verbose: bool
     theta_: np.ndarray
+    loss_: SequenceLoss
 
     def __init__(
         self,

@@ -238,7 +238,7 @@ class ChainCost(SequenceLoss):
     def outputs(self) -> np.ndarray:
         if self.n_outputs == self.n_labels:
             return self.labels()
-        return Tree(self.n_outputs, self.tree()._parents()).labellings()
+        return Tree(self.n_outputs, self.tree()._parents().tolist()).labellings()
 
     def output_names(self, classes: np.ndarray) -> np.ndarray:
         """The users' names of the outputs at a position."""
@@ -333,8 +333,8 @@ class ChainHamming(ChainCost):
             cls(2, parents=(-1, 0, 0)),
         ]
 
-    n_labels = SequenceLoss.n_labels  # type: ignore[assignment]
-    bind = SequenceLoss.bind  # type: ignore[assignment]
+    n_labels = SequenceLoss.n_labels
+    bind = SequenceLoss.bind
 
     def _unary(self) -> np.ndarray:
         k = self.n_labels

@@ -115,7 +115,7 @@ class Forest:
     def blocks(self, nodes: int) -> list[tuple[slice, Forest]]:
         """Consecutive trees with about so many nodes, and their shape; the last answer is kept."""
         if self._blocks is None or self._blocks[0] != nodes:
-            cuts = np.flatnonzero(np.diff(self.offsets[1:] // max(nodes, 1), prepend=-1)).tolist() + [len(self)]
+            cuts = [*np.flatnonzero(np.diff(self.offsets[1:] // max(nodes, 1), prepend=-1)).tolist(), len(self)]
             found = []
             for a, b in itertools.pairwise(cuts):
                 parents = self.parents[self.offsets[a] : self.offsets[b]] - self.offsets[a]
@@ -267,7 +267,7 @@ def _compiled(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: 
         nodes = slice(forest.offsets[trees.start], forest.offsets[trees.stop])
         step = pairwise[nodes.start - trees.start : nodes.stop - trees.stop]
         found.append(_compiled_block(some, unary[nodes], step, weights[trees], pairs, log_z[trees], mu[nodes]))
-    return log_z, mu, {"none": lambda x: None, "sum": sum, "all": np.concatenate}[pairs](found)
+    return log_z, mu, None if pairs == "none" else sum(found) if pairs == "sum" else np.concatenate(found)
 
 
 def _compiled_block(

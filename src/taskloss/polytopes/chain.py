@@ -24,7 +24,7 @@ class Chain(Tree):
         self.allowed = allowed
 
     @classmethod
-    def examples(cls) -> list[Chain]:  # type: ignore[override]
+    def examples(cls) -> list[Chain]:
         return [cls(3, 3), cls(2, 4), cls(3, 3, allowed=[[1, 1, 0], [1, 1, 1], [1, 0, 1]])]
 
     def _parents(self) -> np.ndarray:

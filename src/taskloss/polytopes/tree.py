@@ -269,10 +269,10 @@ def _project(u: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndarray:
     for _ in range(200):
         gradient = rows @ x - right
         size = np.linalg.norm(gradient)
-        if size < 1e-13 * max(1.0, np.abs(u).max(initial=0.0)):
+        if size < 1e-13 * max(1.0, float(np.abs(u).max(initial=0.0))):
             break
         active = rows[:, x > 0]
-        hessian = active @ active.T + min(1e-3, size) * 1e-6 * np.eye(len(right))
+        hessian = active @ active.T + 1e-9 * np.eye(len(right))  # rows depend on each other
         step = -np.linalg.solve(hessian, gradient)
         slope, t = gradient @ step, 1.0
         while t > 1e-10:
