@@ -57,6 +57,37 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     assert np.mean([m.tolist() == info.tag(x) for m, x in zip(maps, X, strict=True)]) > 0.97  # near ties may differ
 
 
+def test_real_letters_beside_crfsuite():
+    from benchmarks.datasets import root
+    from benchmarks.datasets.sequences import ocr_letters
+
+    pytest.importorskip("pycrfsuite")
+    if root() is None:
+        pytest.skip("the data sets are not here")
+    from benchmarks.sequences import crfsuite, ours, shares
+
+    split = ocr_letters(large=False)
+    X, y, X_test, y_test = split.X[:150], split.y[:150], split.X_test[:400], split.y_test[:400]
+    maps, maps_test = (
+        [[{str(j): 1.0 for j in np.flatnonzero(row)} for row in x] for x in part] for part in (X, X_test)
+    )
+    options = {"all_possible_states": True, "all_possible_transitions": True, "max_iterations": 1000}
+    theirs = shares(crfsuite(maps, y, 1.0, epsilon=1e-9, delta=1e-9, **options).predict(maps_test), y_test)
+    model = ours(X, y, 1.0, tol=1e-9)
+    found = shares(model.predict(X_test, "sequence-zero-one"), y_test)
+    assert found == pytest.approx(theirs, abs=0.3)  # per cent
+    assert shares(model.predict(X_test), y_test)["positions"] < found["positions"] + 0.3
+
+
+def test_chunks_are_counted_as_conlleval_does():
+    from benchmarks.datasets.sequences import chunk_f1, chunks
+
+    tags = ["B-NP", "I-NP", "O", "I-VP", "I-VP", "B-VP", "I-NP", "B-NP"]
+    assert chunks(tags) == {(0, 2, "NP"), (3, 5, "VP"), (5, 6, "VP"), (6, 7, "NP"), (7, 8, "NP")}
+    assert chunk_f1([tags], [tags]) == 1.0
+    assert chunk_f1([["B-NP", "O"]], [["B-NP", "I-NP"]]) == 0.0
+
+
 # -- consistency ------------------------------------------------------------------------------------------------------
 
 

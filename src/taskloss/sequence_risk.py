@@ -87,7 +87,6 @@ class SequenceRisk:
         self.gold = [self._gold(block) for block in self.blocks]
         self.mask = hypothesis.penalised()
         self.start = np.zeros((hypothesis.size, 1))
-        self._scale: np.ndarray | None = None
 
     @property
     def _pairs(self) -> str:
@@ -157,31 +156,3 @@ class SequenceRisk:
         else:
             d_edges[edges] -= pair
         return float(weights @ log_z)
-
-    def precondition(self, gradient: np.ndarray) -> np.ndarray:
-        """Each coordinate over a guess of its curvature: the mean square of its feature times the variance of its state, plus alpha."""
-        if self._scale is None:
-            self._scale = 1 / (self._curvature() + self.alpha)[:, None]
-        return self._scale * gradient
-
-    def _curvature(self) -> np.ndarray:
-        k = self.hypothesis.n_states
-        total: Any = 0.0
-        share: Any = 0.0
-        for block, gold in zip(self.blocks, self.gold, strict=True):
-            per_node = block.weights[block.forest.tree_of]
-            squares = block.X.multiply(block.X) if sparse.issparse(block.X) else block.X**2
-            squares = squares.tocsr() if sparse.issparse(squares) else squares
-            w_nodes = np.repeat(per_node[:, None], k, axis=1)
-            w_edges = np.full((k, k), per_node[block.forest.children].sum())
-            if self._pairs == "all":
-                w_edges = np.broadcast_to(per_node[block.forest.children][:, None, None], (block.forest.n_edges, k, k))
-            total = total + self.hypothesis.pullback(squares, block.forest, w_nodes, w_edges)
-            share = share + np.bincount(block.codes[gold[0]], gold[1], minlength=k)
-        p = (share + 1e-3 * share.sum()) / (share.sum() * (1 + 1e-3 * k)) if np.sum(share) else np.full(k, 1 / k)
-        pair = np.outer(p, p)
-        parts = self.hypothesis.parts(total)
-        for name in parts:
-            variance = p * (1 - p) if parts[name].shape[-1] == k and name != "transition" else pair * (1 - pair)
-            parts[name] *= variance if name != "feature_transition" else (pair * (1 - pair)).ravel()
-        return total

@@ -39,13 +39,13 @@ def _product(t, x, out):
 
 
 @numba.njit(nogil=True, cache=True)
-def _exp(x, top, out, bits, powers):
-    """out = exp(x - top) within 1e-15, zero below -600; `powers` is `bits` seen as floating-point numbers.
+def _exp(x, bits, powers):
+    """x becomes exp(x) within 1e-15, zero below -600; `powers` is `bits` seen as floating-point numbers.
 
     Not compiled with `_FAST`: the reduction by multiples of log 2, in two parts, must stay in its order.
     """
     for c in range(len(x)):
-        y = max(x[c] - top, -600.0)
+        y = x[c] if x[c] > -600.0 else -600.0
         n = np.floor(y * 1.4426950408889634 + 0.5)
         t = (y - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
         p = 1.6059043836821613e-10
@@ -61,10 +61,10 @@ def _exp(x, top, out, bits, powers):
         p = p * t + 0.16666666666666666
         p = p * t + 0.5
         p = p * t + 1.0
-        out[c] = p * t + 1.0
         bits[c] = (np.int64(n) + 1023) << 52
+        x[c] = p * t + 1.0 if x[c] > -600.0 else 0.0
     for c in range(len(x)):
-        out[c] = out[c] * powers[c] if x[c] - top > -600.0 else 0.0
+        x[c] *= powers[c]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
@@ -83,8 +83,8 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
     for q in range(len(offsets) - 1):
         longest = max(longest, offsets[q + 1] - offsets[q])
     b, m, r = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty((longest, n_states))
-    s, bits = np.empty(n_states), np.empty(n_states, dtype=np.int64)
-    powers = bits.view(np.float64)
+    s, bits = np.empty(n_states), np.empty(longest * n_states, dtype=np.int64)
+    flat, powers = b.reshape(-1), bits.view(np.float64)
     for q in range(len(offsets) - 1):
         low = offsets[q]
         length = offsets[q + 1] - low
@@ -96,9 +96,11 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                 top = max(top, x)
                 least = min(least, x if x > -np.inf else np.inf)
             good = good and top > -np.inf and least >= top - _SPREAD
-            if good:
-                _exp(unary[low + i], top, b[i], bits, powers)
             z += top
+            for c in range(n_states):
+                b[i, c] = unary[low + i, c] - top
+        if good:
+            _exp(flat[: length * n_states], bits, powers)
         for i in range(length - 1, 0, -1):
             if not good:
                 break
