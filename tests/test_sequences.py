@@ -400,6 +400,19 @@ def test_lives_with_scikit_learn():
     assert again.fit(X, y).solution_.evaluations < first
 
 
+def test_scorers_are_the_tagger_s_own_score():
+    X, y = toy(30)
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
+    cost = ChainCost(np.vstack([1 - np.eye(3), np.full(3, 0.2)]), outputs=["a", "b", "c", "?"])
+    for loss in (ChainHamming(), SequenceZeroOne(), ChainCost(1 - np.eye(3), np.ones((3,) * 4)), cost):
+        tagger = tl.SequenceTagger(loss, alpha=0.05).fit(X, y)
+        assert loss.scorer()(tagger, X, y) == pytest.approx(tagger.score(X, y))
+        packed = tl.Packed(np.concatenate(X), offsets)
+        assert loss.scorer()(tagger, packed, np.concatenate(y)) == pytest.approx(tagger.score(X, y))
+    search = GridSearchCV(tl.SequenceTagger(), {"alpha": [1e-2, 1e-1]}, scoring=SequenceZeroOne().scorer(), cv=2)
+    assert -1 <= search.fit(X, y).best_score_ <= 0
+
+
 def test_progress_bar(capsys):
     tl.SequenceTagger(verbose=True).fit(*toy(5))
     assert "SequenceTagger" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.feature_extraction import DictVectorizer
 
 from .labels import _codes, _unique
+from .polytopes._forest import Forest
 
 
 class Packed(NamedTuple):
@@ -99,10 +100,10 @@ class SequenceReader:
 class SequenceLabels:
     """One label per position, of any type; None or NaN where it was not observed."""
 
-    def __init__(self, y: Any):
+    def __init__(self, y: Any, classes: Any = None):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = np.asarray(_unique(seen).tolist())
+        self.classes = np.asarray(_unique(seen).tolist() if classes is None else list(classes))
         if len(self.classes) < 2:
             raise ValueError(
                 f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
@@ -131,6 +132,25 @@ class SequenceLabels:
         codes = np.full(len(values), -1)
         codes[~missing] = _codes(np.asarray(values[~missing].tolist()), self.classes, "label")
         return codes
+
+
+class SequenceScorer:
+    """scorer(estimator, X, y) = minus the mean loss of estimator.predict(X) over sequences, for any tagger; higher is better."""
+
+    def __init__(self, loss: Any):
+        self.loss = loss
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        offsets = _check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else _offsets([len(x) for x in y])
+        labels = SequenceLabels(y, getattr(estimator, "classes_", None))
+        loss = self.loss.bind(labels.size)
+        z = np.asarray(_flat(estimator.predict(X)).tolist())
+        codes = _codes(z, loss.output_names(labels.classes), "output")
+        losses = loss.packed_loss(Forest.chains(np.diff(offsets)), codes, labels.encode(y, offsets))
+        return -float(np.average(losses, weights=sample_weight))
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r}.scorer()"
 
 
 def _is_flat(y: Any) -> bool:

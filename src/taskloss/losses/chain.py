@@ -92,6 +92,12 @@ class SequenceLoss(Loss):
     def outputs(self) -> np.ndarray:
         return self.labels()
 
+    def scorer(self) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict` over sequences, for any tagger."""
+        from ..sequences import SequenceScorer
+
+        return SequenceScorer(self)
+
     # -- the same on packed sequences --------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
