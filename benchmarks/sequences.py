@@ -72,7 +72,7 @@ def ocr() -> None:
         split = data.ocr_letters(large)
         maps = [[{f"p{j}": 1.0 for j in np.flatnonzero(row)} for row in x] for x in split.X]
         maps_test = [[{f"p{j}": 1.0 for j in np.flatnonzero(row)} for row in x] for x in split.X_test]
-        seconds, peer = timed(lambda m=maps, s=split: crfsuite(m, s.y, 1.0, max_iterations=300))
+        seconds, peer = timed(lambda m=maps, s=split: crfsuite(m, s.y, 1.0, max_iterations=150))
         rows.append([name, "CRFsuite, MAP", *shares(peer.predict(maps_test), split.y_test).values(), seconds])
         seconds, model = timed(lambda s=split: ours(s.X, s.y, 1.0, tol=1e-6))
         for decoder, loss in (

@@ -4,13 +4,16 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    KernelPredictor,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
     SequenceTagger,
     TaskLossEstimator,
 )
@@ -22,9 +25,12 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "Packed",
+    "Ranker",
     "SequenceTagger",
     "TaskLossEstimator",
     "hypotheses",
@@ -32,5 +38,7 @@ __all__ = [
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
+    "theory",
 ]

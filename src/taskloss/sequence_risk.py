@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ._threads import blas_threads, pool
 from .hypotheses.chain import ChainLinear
 from .polytopes._forest import Forest, Limits, marginals
-from .risk import _pool, _total, blas_threads
+from .risk import _total
 
 _THREAD_WORK = 1 << 22  # multiplications of one pass below which threads cost more than they give
 
@@ -49,7 +50,7 @@ class Blocks:
         if self.threads == 1 or len(items) == 1:
             return [work(item) for item in items]
         with self.serial_blas():
-            return list(_pool().map(work, items))
+            return list(pool().map(work, items))
 
     def serial_blas(self) -> contextlib.AbstractContextManager:
         if self.threads == 1:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.chain import ChainLinear
@@ -18,13 +15,12 @@ from ..losses.chain import SequenceLoss
 from ..polytopes._forest import Forest, Limits, k_best, marginals, sample
 from ..sequence_risk import Blocks, SequenceRisk
 from ..sequences import Packed, SequenceLabels, SequenceReader
-from ..solvers.base import Progress, Solver
-from .base import keep
+from .base import Minimiser, keep
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
 
-class SequenceTagger(BaseEstimator):
+class SequenceTagger(Minimiser, BaseEstimator):
     """A label for every position of a sequence: a linear-chain CRF, decoded for any loss over neighbours.
 
     theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):
@@ -75,7 +71,7 @@ class SequenceTagger(BaseEstimator):
         boundaries: bool = True,
         transition_features: Any = None,
         forbidden: Any = None,
-        solver: Any = "lbfgs",
+        solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -87,21 +83,12 @@ class SequenceTagger(BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
-        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
-            raise ValueError(f"alpha must be a finite number above zero, got {self.alpha!r}.")
-        if not self.tol > 0 or self.max_iter < 1:
-            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
+        self._check_numbers()
         risk, loss = self._problem(X, y, sample_weight)
-        solver = Solver.resolve(self.solver)
-        if isinstance(self.solver, str):
-            solver = solver.with_params(tol=self.tol, max_iter=self.max_iter)
         last: Any = getattr(self, "theta_", None)
         start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
         with risk.split.serial_blas():
-            progress = Progress(type(self).__name__, self.tol) if self.verbose else None
-            solution = solver.minimise(risk, start, progress)
-        if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=2)
+            solution = self._minimise(risk, start)
         self.loss_, self.solution_, self.n_iter_ = loss, solution, solution.iterations
         self.theta_ = solution.theta[:, 0]
         return self

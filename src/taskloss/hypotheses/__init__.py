@@ -1,6 +1,11 @@
 """g_theta(x), the scores. Knows X and theta; never sees the loss or the surrogate."""
 
+from typing import TYPE_CHECKING
+
 from ..registry import publish
 from .base import Hypothesis
+
+if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .linear import Linear as Linear
 
 __all__ = publish(__name__, Hypothesis)

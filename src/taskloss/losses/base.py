@@ -73,6 +73,18 @@ class Loss(Part):
         """The same loss with what it can learn from the users' own labels."""
         return self
 
+    def bind_codes(self, y: np.ndarray) -> Self:
+        """The same loss with what it can learn from the training labels, as codes."""
+        return self
+
+    def moments_for(self, other: Loss, mu: Array) -> Array:
+        """The moments that another loss on the same labels needs, from this one's."""
+        if other.polytope.size != self.polytope.size:
+            raise ValueError(
+                f"{other!r} needs other moments than those of {self!r}, which were fitted: fit with loss={other!r}."
+            )
+        return mu
+
     def variants(self) -> list[Self]:
         """The same loss in each of its embeddings, the preferred first."""
         return [self]

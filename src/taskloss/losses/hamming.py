@@ -68,6 +68,10 @@ class Hamming(Loss):
     def polytope(self) -> Cube:
         return Cube(len(self._weights()))
 
+    def probabilities(self, mu: Array) -> np.ndarray:
+        """P(y_j = 1), label by label; outside M, some lie outside [0, 1]."""
+        return (mu + 1) / 2
+
     def __call__(self, z: Array, y: Array) -> np.ndarray:
         return (self._check(z, "outputs") != self._check(y, "labels")) @ self._weights()
 

@@ -1,0 +1,168 @@
+"""The Birkhoff polytope of matchings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from .assignment import assign, assign_with_duals, check_scores, in_threads
+from .base import Array, Polytope, listable
+from .hull import Hull
+
+LIMIT = 16  # columns up to which exact marginals are offered: time and memory grow with 2^columns
+
+
+class Birkhoff(Hull):
+    """The hull of matching matrices, n_rows x n_columns laid row by row: one 1 in each row, at most one in each column.
+
+    Square, these are permutation matrices and the hull is the doubly stochastic matrices, of dimension (m - 1)^2. With
+    more columns than rows some columns are left over. With `outliers` the last of n_columns + 1 columns means "matches
+    nothing" and may hold many.
+
+    A(v) is the logarithm of the permanent of exp(v), exact by a sum over sets of columns in time rows 2^columns
+    columns, up to 16 columns; beyond that it is refused (the permanent is #P-hard). Before the sum, v is shifted by
+    the duals of its best matching, after which every entry is at most one and that matching's product is one: no
+    overflow, no loss of digits. The maximiser is a linear assignment, at any size.
+    """
+
+    name = "birkhoff"
+
+    def __init__(self, n_rows: int = 3, n_columns: int | None = None, outliers: bool = False):
+        self.n_rows = n_rows
+        self.n_columns = n_columns
+        self.outliers = outliers
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(3), cls(2, 3), cls(3, 2, outliers=True)]
+
+    @property
+    def columns(self) -> int:
+        n = self.n_rows if self.n_columns is None else self.n_columns
+        if self.n_rows < 1 or n < (1 if self.outliers else self.n_rows):
+            raise ValueError(
+                f"{self.n_rows} rows cannot all be matched to {n} columns: pass outliers=True so that rows may match nothing."
+            )
+        return n
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.n_rows
+
+    @property
+    def width(self) -> int:
+        return self.columns + self.outliers
+
+    @property
+    def size(self) -> int:
+        return self.n_rows * self.width
+
+    @property
+    def dimension(self) -> int:
+        # Square: rows and columns sum to one. Elsewhere only rows do, the columns' sums being at most one.
+        square = not self.outliers and self.columns == self.n_rows
+        return (self.n_rows - 1) ** 2 if square else self.n_rows * (self.width - 1)
+
+    def _tables(self, v: Array) -> np.ndarray:
+        return np.asarray(v).reshape(-1, self.n_rows, self.width)
+
+    # -- inference ---------------------------------------------------------------------------------------------------
+
+    def log_partition_and_marginals(self, v: Array) -> tuple[Array, Array]:
+        v = np.asarray(v)
+        totals, mu = self._permanents(v)
+        return totals.reshape(v.shape[:-1]), mu.reshape(v.shape)
+
+    def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from .._compiled import assignment
+
+        n = self.columns
+        if n > LIMIT:
+            raise ValueError(
+                f"Exact marginals of matchings are offered up to {LIMIT} columns, and these have {n}: their time grows with "
+                "2^columns. Use RowMultinomial() or Quadratic(), which need none."
+            )
+        tables = self._tables(v)
+        tables = tables if np.iscomplexobj(tables) else tables.astype(float, copy=False)
+        _, u, w = assign_with_duals(check_scores(tables.real, self.outliers), self.outliers)
+        entries = tables - u[..., None]
+        entries[..., :n] -= w[:, None, :]
+        entries, left = np.exp(entries), np.exp(-w).astype(tables.dtype)
+        totals, mu = np.empty(len(tables), tables.dtype), np.empty_like(entries)
+        in_threads(
+            lambda p: assignment.permanent(entries[p], left[p], n, totals[p], mu[p]),
+            len(tables),
+            len(tables) * self.n_rows * 2.0**n * n,
+        )
+        return np.log(totals) + u.sum(-1) + w.sum(-1), mu
+
+    def covariance(self, v: Array) -> Callable[[Array], Array]:
+        # The marginals are analytic in v, so that the imaginary part of marginals(v + i h u) / h is their derivative
+        # along u, to all digits, for h so small that h^2 vanishes.
+        v = np.asarray(v, dtype=float)
+        step = 1e-30
+        return lambda u: self._permanents(v + 1j * step * np.asarray(u))[1].imag.reshape(v.shape) / step
+
+    def entropy(self, mu: Array) -> Array:
+        """Zero at a matching; elsewhere A's conjugate, found numerically."""
+        mu = np.asarray(mu, dtype=float)
+        flat = mu.reshape(-1, self.size)
+        inner = ~np.isin(flat, (0, 1)).all(-1)
+        out = np.zeros(len(flat))
+        if inner.any():
+            out[inner] = super().entropy(flat[inner])
+        return out.reshape(mu.shape[:-1])
+
+    @property
+    def independent(self) -> bool:
+        return self.dimension == self.count - 1
+
+    def maximiser(self, v: Array) -> Array:
+        v = np.asarray(v)
+        columns = assign(self._tables(v), self.outliers)
+        return (columns[..., None] == np.arange(self.width)).astype(v.dtype).reshape(v.shape)
+
+    # -- geometry ----------------------------------------------------------------------------------------------------
+
+    def contains(self, mu: Array, tol: float = 1e-9) -> Any:
+        tables = self._tables(mu)
+        inside = (
+            (tables >= -tol).all((-1, -2))
+            & (np.abs(tables.sum(-1) - 1) <= tol).all(-1)
+            & (tables[..., : self.columns].sum(-2) <= 1 + tol).all(-1)
+        )
+        return inside.reshape(np.shape(mu)[:-1])
+
+    def includes(self, other: Polytope) -> bool:
+        return self == other or super().includes(other)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        fixed = self.size == 1
+        return np.full(self.size, float(fixed)), np.ones(self.size)
+
+    @property
+    def count(self) -> int:
+        """The number of matchings."""
+        m, n = self.n_rows, self.columns
+        if not self.outliers:
+            return math.perm(n, m)
+        return sum(math.comb(m, k) * math.perm(n, k) for k in range(min(m, n) + 1))
+
+    def matchings(self) -> np.ndarray:
+        """All matchings, as the column of each row; column n_columns stands for nothing."""
+        listable(self.count)
+        n = self.columns
+        partial: list[tuple[int, ...]] = [()]
+        for _ in range(self.n_rows):
+            partial = [(*z, j) for z in partial for j in range(self.width) if j == n or j not in z]
+        return np.array(partial, dtype=np.int64)
+
+    def vertices(self) -> np.ndarray:
+        z = self.matchings()
+        return (z[..., None] == np.arange(self.width)).astype(float).reshape(len(z), self.size)
+
+    def norm(self, order: float) -> float:
+        return float(np.linalg.norm(np.ones(self.n_rows), ord=order))
