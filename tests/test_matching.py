@@ -118,6 +118,19 @@ def test_marginals_beyond_the_limit_are_refused_but_matching_is_not():
     assert Birkhoff(17).contains(Birkhoff(17).maximiser(v)).all()
 
 
+def test_torch_gets_the_gradient_of_the_field():
+    torch = pytest.importorskip("torch")
+    surrogate, loss = MaxEntropy(Birkhoff(3)), MatchingHamming(3)
+    v = np.random.default_rng(20).normal(size=(6, 9))
+    leaf = torch.asarray(v).requires_grad_()
+    value, gradient = surrogate.value_and_gradient(leaf, torch.asarray(loss.phi(loss.labels())))
+    value.sum().backward()
+    expected = surrogate.value_and_gradient(v, loss.phi(loss.labels()))
+    np.testing.assert_allclose(value.detach().numpy(), expected[0], atol=1e-12)
+    np.testing.assert_allclose(leaf.grad.numpy(), expected[1], atol=1e-12)
+    np.testing.assert_allclose(gradient.detach().numpy(), expected[1], atol=1e-12)
+
+
 # -- the assignment solvers ------------------------------------------------------------------------------------------
 
 
