@@ -65,6 +65,19 @@ def test_maximiser_equals_enumeration(shape):
 
 
 @every_shape
+def test_samples_have_the_laws_frequencies(shape):
+    polytope = Birkhoff(*shape)
+    v, count = np.random.default_rng(21).normal(size=(2, polytope.size)), 20_000
+    _, law, _ = enumerate_law(polytope, v)
+    draws = polytope.sample(v, count, random_state=0)
+    matchings = np.where(polytope.matchings() == polytope.columns, -1, polytope.matchings())
+    index = {tuple(z): i for i, z in enumerate(matchings.tolist())}
+    for row in range(2):
+        seen = np.bincount([index[tuple(z)] for z in draws[:, row].tolist()], minlength=len(index))
+        assert (np.abs(seen - count * law[row]) <= 5 * np.sqrt(count * law[row] * (1 - law[row])) + 5).all()
+
+
+@every_shape
 def test_geometry(shape):
     polytope = Birkhoff(*shape)
     vertices = polytope.vertices()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._numpy import like, to_numpy, with_gradient
 from .assignment import assign, assign_with_duals, check_scores, in_threads
@@ -77,9 +78,8 @@ class Birkhoff(Hull):
         marginals = like(mu.reshape(v.shape), v)
         return with_gradient(like(totals.reshape(v.shape[:-1]), v), marginals, v), marginals
 
-    def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from .._compiled import assignment
-
+    def _entries(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """exp(v) divided by the duals of its best matching, the factors of columns left over, and the shift of A."""
         n = self.columns
         if n > LIMIT:
             raise ValueError(
@@ -91,14 +91,29 @@ class Birkhoff(Hull):
         _, u, w = assign_with_duals(check_scores(tables.real, self.outliers), self.outliers)
         entries = tables - u[..., None]
         entries[..., :n] -= w[:, None, :]
-        entries, left = np.exp(entries), np.exp(-w).astype(tables.dtype)
-        totals, mu = np.empty(len(tables), tables.dtype), np.empty_like(entries)
+        return np.exp(entries), np.exp(-w).astype(tables.dtype), u.sum(-1) + w.sum(-1)
+
+    def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from .._compiled import assignment
+
+        entries, left, shift = self._entries(v)
+        totals, mu = np.empty(len(entries), entries.dtype), np.empty_like(entries)
         in_threads(
-            lambda p: assignment.permanent(entries[p], left[p], n, totals[p], mu[p]),
-            len(tables),
-            len(tables) * self.n_rows * 2.0**n * n,
+            lambda p: assignment.permanent(entries[p], left[p], self.columns, totals[p], mu[p]),
+            len(entries),
+            len(entries) * self.n_rows * 2.0**self.columns,
         )
-        return np.log(totals) + u.sum(-1) + w.sum(-1), mu
+        return np.log(totals) + shift, mu
+
+    def sample(self, v: Array, count: int = 1, random_state: Any = None) -> np.ndarray:
+        """Matchings drawn from the law with scores v, (count, N, n_rows): the column of each row, -1 for nothing."""
+        from .._compiled import assignment
+
+        entries, left, _ = self._entries(to_numpy(v))
+        uniforms = check_random_state(random_state).random_sample((len(entries), count, self.n_rows))
+        columns = np.zeros(uniforms.shape, np.int64)
+        assignment.sample(entries, left, self.columns, uniforms, columns)
+        return np.swapaxes(np.where(columns == self.columns, -1, columns), 0, 1)
 
     def covariance(self, v: Array) -> Callable[[Array], Array]:
         # The marginals are analytic in v, so that the imaginary part of marginals(v + i h u) / h is their derivative
