@@ -4,11 +4,12 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    KernelPredictor,
     Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
@@ -22,6 +23,7 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
@@ -32,5 +34,7 @@ __all__ = [
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
+    "theory",
 ]

@@ -69,7 +69,7 @@ class GroupedRisk:
         ]
         self.constant = sum(float(w @ s.potential(phi)) for _, s, phi, w in self.stacks)
         self.start = hypothesis.start(X, np.zeros(1))
-        self.mask = hypothesis.penalised(X, 1)
+        self.head = hypothesis.penalised(X)
         self._precondition: Callable[[Array], Array] | None = None
 
     def flatten(self, theta: Array) -> Array:
@@ -93,8 +93,12 @@ class GroupedRisk:
             terms, gradient = surrogate.risk_and_gradient(v[rows].reshape(phi.shape), phi)
             value += float(w @ terms.sum(-1))
             dv[rows] = (w[:, None] * gradient).ravel()
-        penalty = self.alpha * self.mask * theta
-        return np.atleast_1d(value + float((penalty * theta).sum()) / 2), self._pullback(dv) + penalty
+        value += self.alpha / 2 * float((theta[: self.head] ** 2).sum())
+        return np.atleast_1d(value), self._penalise(self._pullback(dv), theta)
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        gradient[: self.head] += self.alpha * theta[: self.head]
+        return gradient
 
     def _curvatures(self, v: np.ndarray) -> list[tuple[slice, np.ndarray, Callable[[Array], Array]]]:
         return [(rows, w[:, None], s.hessian(v[rows].reshape(phi.shape), phi)) for rows, s, phi, w in self.stacks]
@@ -107,7 +111,7 @@ class GroupedRisk:
             out = np.empty_like(u)
             for rows, w, curvature in maps:
                 out[rows] = (w * curvature(u[rows].reshape(len(w), -1))).ravel()
-            return self._pullback(out) + self.alpha * self.mask * direction
+            return self._penalise(self._pullback(out), direction)
 
         return product
 

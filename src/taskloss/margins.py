@@ -24,6 +24,7 @@ class Margin(Part):
     calibrated: ClassVar[bool] = True
     bounded: ClassVar[bool] = True  # whether the domain of h is [0, 1] (True) or the whole line (False)
     smooth: ClassVar[bool] = True
+    smoothness: ClassVar[float | None] = None  # the largest second derivative, where there is one
 
     def value(self, u: Array) -> Array:
         """Phi(u)."""
@@ -74,6 +75,7 @@ class Logistic(Margin):
     """
 
     name = "logistic"
+    smoothness = 0.25
 
     def value(self, u: Array) -> Array:
         return softplus(-u)
@@ -144,6 +146,7 @@ class Square(Margin):
     """Phi(u) = (1 - u)^2. Domain the whole line; h(q) = -4q(1 - q), 8-strongly convex; t(q) = 2q - 1."""
 
     name = "square"
+    smoothness = 2.0
     bounded = False
 
     def value(self, u: Array) -> Array:

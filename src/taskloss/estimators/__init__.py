@@ -3,6 +3,7 @@
 from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .general import ConsistencyWarning, TaskLossEstimator
+from .kernel import KernelPredictor
 from .matching import Matcher
 from .ranking import Ranker
 
@@ -10,6 +11,7 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
+from ..solvers.base import Progress, Solution, Solver
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -17,6 +21,42 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)
+
+
+class Minimiser:
+    """What estimators that minimise a penalised risk share: its hyperparameters checked, and its solver run and heard."""
+
+    alpha: float
+    solver: Any
+    tol: float
+    max_iter: int
+    verbose: bool
+
+    def _check_numbers(self) -> None:
+        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
+            raise ValueError(
+                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
+            )
+        if not self.tol > 0 or self.max_iter < 1:
+            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
+
+    def _minimise(self, risk: Any, theta: np.ndarray, dtype: Any = np.float64) -> Solution:
+        """The solver's answer, with a bar if asked, and a warning with advice if it did not converge."""
+        solver = self._make_solver(dtype)
+        progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
+        solution = solver.minimise(risk, theta, progress)
+        if not solution.converged:
+            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+        return solution
+
+    def _make_solver(self, dtype: Any) -> Solver:
+        if not isinstance(self.solver, str):
+            return Solver.resolve(self.solver)
+        # L-BFGS with a preconditioner takes fewer seconds than Newton on all but the worst conditioned sparse problems.
+        solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
+        floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
+        wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}
+        return solver.with_params(**{key: value for key, value in wanted.items() if hasattr(solver, key)})
 
 
 class Decoder(ClassifierMixin, BaseEstimator):

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from ..grouped import GroupedRisk, Stack
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
-from ..solvers.base import Progress
 from ..surrogates.base import Surrogate
-from .general import TaskLossEstimator
+from .base import Minimiser
 
 
-class GroupedEstimator(BaseEstimator):
+class GroupedEstimator(Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into stacks of equal size."""
 
     loss: Any
     surrogate: Any
     hypothesis: Any
     alpha: float
-    solver: Any
-    tol: float
-    max_iter: int
-    verbose: bool
     theta_: np.ndarray
     n_features_in_: int
-
-    _check_numbers = TaskLossEstimator._check_numbers
-    _make_solver = TaskLossEstimator._make_solver
 
     def _surrogate_for(self, loss: Loss) -> Surrogate:
         """The surrogate, sized for a loss of one size."""
@@ -43,11 +33,7 @@ class GroupedEstimator(BaseEstimator):
         """Fit theta to stacks whose rows X holds, one stack after the other."""
         self.hypothesis_ = Hypothesis.resolve(self.hypothesis)
         risk = GroupedRisk(self.hypothesis_, stacks, X, self.alpha)
-        solver = self._make_solver(X)
-        progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
-        solution = solver.minimise(risk, risk.start, progress)
-        if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+        solution = self._minimise(risk, risk.start, X.dtype)
         self.solution_, self.theta_, self.n_iter_ = solution, solution.theta, solution.iterations
 
     def _scores(self, X: Any) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._threads import blas_threads, pool
+
 _COMPILED = 1 << 15  # scores in all above which loading the compiled solver is worth it
 _THREAD_WORK = 1 << 22  # operations in all below which threads cost more than they give
 
@@ -54,15 +56,13 @@ def assign_with_duals(scores: np.ndarray, outliers: bool) -> tuple[np.ndarray, n
 
 def in_threads(work: Callable[[slice], Any], count: int, operations: float) -> None:
     """work(slice) over slices of range(count), on as many threads as BLAS may use where the work is worth it."""
-    from ..risk import _pool, blas_threads
-
     inside = threading.current_thread().name.startswith("taskloss")  # a thread of the pool must not wait for the pool
     threads = 1 if inside or operations < _THREAD_WORK else min(blas_threads(), count)
     if threads == 1:
         work(slice(0, count))
         return
     stops = [count * t // (4 * threads) for t in range(4 * threads + 1)]
-    list(_pool().map(work, [slice(a, b) for a, b in pairwise(stops) if a < b]))
+    list(pool().map(work, [slice(a, b) for a, b in pairwise(stops) if a < b]))
 
 
 def check_scores(scores: Any, outliers: bool) -> np.ndarray:

@@ -59,6 +59,11 @@ class Polytope(Part):
         """Gradient of the entropy within the affine hull; minus a score v with marginals(v) = mu."""
         raise NotImplementedError
 
+    def largest_variance(self) -> float:
+        """No law on the vertices gives <u, phi> a larger variance for |u|_2 = 1: a bound on the norm of `covariance`."""
+        low, high = self.bounds()
+        return float(((high - low) ** 2).sum() / 4)
+
     def maximiser(self, v: Array) -> Array:
         """A vertex that maximises <v, phi>."""
         raise NotImplementedError

@@ -68,6 +68,9 @@ class Product(Polytope):
 
         return product
 
+    def largest_variance(self) -> float:
+        return max(f.largest_variance() for f in self.factors)
+
     def entropy(self, mu: Array) -> Array:
         return self._total([f.entropy(x) for f, x in self._groups(mu)])
 

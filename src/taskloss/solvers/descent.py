@@ -148,16 +148,17 @@ class LBFGS(Descent):
                 pairs.append((s, y, rho))
                 norm = dot(y, precondition(y))
                 scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), scale)
-            r = search.gradient.copy()
+            r, scratch = search.gradient.copy(), np.empty_like(search.gradient)
             alphas = []
             for s, y, rho in reversed(pairs):
                 a = rho * dot(s, r)
-                r -= a * y
+                r -= np.multiply(y, a, out=scratch)
                 alphas.append(a)
-            r = precondition(r) * scale
+            r = precondition(r)
+            r *= scale
             for (s, y, rho), a in zip(pairs, reversed(alphas), strict=True):
-                r += (a - rho * dot(y, r)) * s
-            return -r
+                r += np.multiply(s, a - rho * dot(y, r), out=scratch)
+            return np.negative(r, out=r)
 
         return direction
 

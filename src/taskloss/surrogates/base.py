@@ -42,6 +42,11 @@ class Surrogate(Part):
         return True
 
     @property
+    def smoothness(self) -> float | None:
+        """beta, where the gradient of S in v is beta-Lipschitz in the l2 norm; None where it is not, or not known."""
+        return None
+
+    @property
     def domain(self) -> Polytope | None:
         """The set D on which h is finite; None for the whole space."""
         return None

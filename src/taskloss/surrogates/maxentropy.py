@@ -52,6 +52,10 @@ class MaxEntropy(Surrogate):
         a, mu = self._polytope.log_partition_and_marginals(v)
         return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
 
+    @property
+    def smoothness(self) -> float:
+        return self._polytope.largest_variance()
+
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         return self._polytope.covariance(v)
 
