@@ -336,6 +336,20 @@ def test_matcher_in_scikit_learn():
     assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
 
 
+def test_map_is_the_likeliest_matching_of_the_field():
+    X, y = noisy_pairs(np.random.default_rng(22), 25, (4, 5), 0.4)
+    model = tl.Matcher("max-entropy", decoding="map").fit(X, y)
+    vertices = Birkhoff(4).matchings()
+    for (a, b), z in zip(X, model.predict(X), strict=True):
+        scores = ((a[:, None] - b[None]) ** 2) / model.scale_ @ model.coef_
+        totals = scores[np.arange(4), vertices].sum(1)
+        np.testing.assert_array_equal(vertices[totals.argmax()], z)
+    # On the exact field the moments decide better in its own expectation, by definition.
+    moments = tl.Matcher("max-entropy").fit(X, y)
+    assert (moments.expected_loss(X) <= model.expected_loss(X) + 1e-9).all()
+    assert (moments.expected_loss(X) < model.expected_loss(X) - 1e-9).any()
+
+
 def table_law(rng, laws):
     """One example of pairwise indicator features for each context and matching: any table of scores is linear in them."""
     m, contexts = 3, len(laws)
@@ -395,6 +409,7 @@ def test_clear_sentences():
         (lambda: tl.Matcher().fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns.*unmatched='both'"),
         (lambda: tl.Matcher(unmatched="columns").fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns"),
         (lambda: tl.Matcher(unmatched="some").fit(X, y), "unmatched must be"),
+        (lambda: tl.Matcher(decoding="best").fit(X, y), "decoding must be"),
         (lambda: tl.Matcher(features="cubic").fit(X, y), "features must be one of squared"),
         (lambda: tl.Matcher().fit(X, [np.zeros(4, int)] * 4), "two rows to the same column"),
         (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, -1])] * 4), "need outliers=True"),
