@@ -65,6 +65,19 @@ def test_maximiser_equals_enumeration(shape):
 
 
 @every_shape
+def test_samples_have_the_laws_frequencies(shape):
+    polytope = Birkhoff(*shape)
+    v, count = np.random.default_rng(21).normal(size=(2, polytope.size)), 20_000
+    _, law, _ = enumerate_law(polytope, v)
+    draws = polytope.sample(v, count, random_state=0)
+    matchings = np.where(polytope.matchings() == polytope.columns, -1, polytope.matchings())
+    index = {tuple(z): i for i, z in enumerate(matchings.tolist())}
+    for row in range(2):
+        seen = np.bincount([index[tuple(z)] for z in draws[:, row].tolist()], minlength=len(index))
+        assert (np.abs(seen - count * law[row]) <= 5 * np.sqrt(count * law[row] * (1 - law[row])) + 5).all()
+
+
+@every_shape
 def test_geometry(shape):
     polytope = Birkhoff(*shape)
     vertices = polytope.vertices()
@@ -116,6 +129,19 @@ def test_marginals_beyond_the_limit_are_refused_but_matching_is_not():
     with pytest.raises(ValueError, match="up to 16 columns, and these have 17"):
         Birkhoff(17).marginals(v)
     assert Birkhoff(17).contains(Birkhoff(17).maximiser(v)).all()
+
+
+def test_torch_gets_the_gradient_of_the_field():
+    torch = pytest.importorskip("torch")
+    surrogate, loss = MaxEntropy(Birkhoff(3)), MatchingHamming(3)
+    v = np.random.default_rng(20).normal(size=(6, 9))
+    leaf = torch.asarray(v).requires_grad_()
+    value, gradient = surrogate.value_and_gradient(leaf, torch.asarray(loss.phi(loss.labels())))
+    value.sum().backward()
+    expected = surrogate.value_and_gradient(v, loss.phi(loss.labels()))
+    np.testing.assert_allclose(value.detach().numpy(), expected[0], atol=1e-12)
+    np.testing.assert_allclose(leaf.grad.numpy(), expected[1], atol=1e-12)
+    np.testing.assert_allclose(gradient.detach().numpy(), expected[1], atol=1e-12)
 
 
 # -- the assignment solvers ------------------------------------------------------------------------------------------
@@ -310,6 +336,20 @@ def test_matcher_in_scikit_learn():
     assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
 
 
+def test_map_is_the_likeliest_matching_of_the_field():
+    X, y = noisy_pairs(np.random.default_rng(22), 25, (4, 5), 0.4)
+    model = tl.Matcher("max-entropy", decoding="map").fit(X, y)
+    vertices = Birkhoff(4).matchings()
+    for (a, b), z in zip(X, model.predict(X), strict=True):
+        scores = ((a[:, None] - b[None]) ** 2) / model.scale_ @ model.coef_
+        totals = scores[np.arange(4), vertices].sum(1)
+        np.testing.assert_array_equal(vertices[totals.argmax()], z)
+    # On the exact field the moments decide better in its own expectation, by definition.
+    moments = tl.Matcher("max-entropy").fit(X, y)
+    assert (moments.expected_loss(X) <= model.expected_loss(X) + 1e-9).all()
+    assert (moments.expected_loss(X) < model.expected_loss(X) - 1e-9).any()
+
+
 def table_law(rng, laws):
     """One example of pairwise indicator features for each context and matching: any table of scores is linear in them."""
     m, contexts = 3, len(laws)
@@ -340,6 +380,8 @@ def test_fisher_consistency_where_the_mode_and_the_rows_fail():
     bayes = risks.min(1)
     modal = risks[np.arange(5), np.argmax(laws, 1)]
     assert (modal - bayes).mean() > 0.005
+    rows = (np.array(laws) @ loss.phi(loss.labels())).reshape(5, 3, 3).argmax(-1)
+    assert any(len(set(row)) < 3 for row in rows.tolist())  # no matching at all
     for surrogate in ("row-multinomial", "quadratic", "max-entropy"):
         excess = []
         for n in (30, 300, 100_000):
@@ -367,6 +409,7 @@ def test_clear_sentences():
         (lambda: tl.Matcher().fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns.*unmatched='both'"),
         (lambda: tl.Matcher(unmatched="columns").fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns"),
         (lambda: tl.Matcher(unmatched="some").fit(X, y), "unmatched must be"),
+        (lambda: tl.Matcher(decoding="best").fit(X, y), "decoding must be"),
         (lambda: tl.Matcher(features="cubic").fit(X, y), "features must be one of squared"),
         (lambda: tl.Matcher().fit(X, [np.zeros(4, int)] * 4), "two rows to the same column"),
         (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, -1])] * 4), "need outliers=True"),

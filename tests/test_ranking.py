@@ -356,6 +356,7 @@ def test_clear_sentences():
         (lambda: NDCG(n_items=3)([0, 0, 1], [1, 0, 0]), "a rank of its own"),
         (lambda: NDCG(n_items=3).decode([0, 0, 1], costs=1), "no costs per example"),
         (lambda: NDCG().scorer(), "Ranker.score"),
+        (lambda: tl.CostSensitiveClassifier(NDCG()).fit(X, y), "such as Ranker or Matcher"),
         (lambda: NDCG(n_items=40).labels(), "too many to list"),
     ]
     for call, sentence in cases:

@@ -159,61 +159,88 @@ def assign(scores, outliers, columns, u, w):
 
 
 @njit(cache=True)
-def _permanent(entries, left, n, forward, back, marginals):
-    """The sum over matchings of the products of their entries, each column left over counting with its factor."""
+def _sizes(n):
+    """The number of columns in each set of columns, a set being the bits of its number."""
+    size = np.zeros(1 << n, np.int64)
+    for s in range(1, 1 << n):
+        size[s] = size[s >> 1] + (s & 1)
+    return size
+
+
+@njit(cache=True)
+def _completions(entries, left, n, size, back):
+    """back[i, s]: the sum over ways to match the rows from i on to columns outside s of the products of their entries.
+
+    Each column left over counts with its factor. Only sets that the rows before i can have taken are filled.
+    """
     m, width = entries.shape
-    states = 1 << n
-    forward[:] = 0
-    forward[0, 0] = 1
-    for i in range(m):
-        for s in range(states):
-            f = forward[i, s]
-            if f == 0:
-                continue
-            for j in range(n):
-                if not (s >> j) & 1:
-                    forward[i + 1, s | (1 << j)] += f * entries[i, j]
-            if width > n:
-                forward[i + 1, s] += f * entries[i, n]
-    total = 0 * forward[0, 0]
-    for s in range(states):
-        back[s] = 0
-        if forward[m, s] == 0:
-            continue
-        weight = 1 + 0 * total
+    for s in range(1 << n):
+        weight = 1 + 0 * left[0]
         for j in range(n):
             if not (s >> j) & 1:
                 weight *= left[j]
-        back[s] = weight
-        total += forward[m, s] * weight
-    marginals[:] = 0
-    # back[s] holds the sum over completions of the rows from i + 1 on; sets only grow, so that it is updated in place
-    # from the smallest set up.
+        back[m, s] = weight
     for i in range(m - 1, -1, -1):
-        for s in range(states):
-            f = forward[i, s]
-            if f == 0:
+        for s in range(1 << n):
+            if size[s] > i or (width == n and size[s] != i):
                 continue
-            value = 0 * total
+            value = entries[i, n] * back[i + 1, s] if width > n else 0 * left[0]
             for j in range(n):
                 if not (s >> j) & 1:
-                    term = entries[i, j] * back[s | (1 << j)]
-                    value += term
-                    marginals[i, j] += f * term
-            if width > n:
-                term = entries[i, n] * back[s]
-                value += term
-                marginals[i, n] += f * term
-            back[s] = value
-    marginals /= total
-    return total
+                    value += entries[i, j] * back[i + 1, s | (1 << j)]
+            back[i, s] = value
 
 
 @njit(cache=True, nogil=True)
 def permanent(entries, left, n, totals, marginals):
     """Permanents and marginals of (N, m, n) or (N, m, n + 1) tables; the last column of the latter is open to all rows."""
-    problems, m, _ = entries.shape
+    problems, m, width = entries.shape
+    size = _sizes(n)
+    back = np.empty((m + 1, 1 << n), entries.dtype)
     forward = np.empty((m + 1, 1 << n), entries.dtype)
-    back = np.empty(1 << n, entries.dtype)
     for p in range(problems):
-        totals[p] = _permanent(entries[p], left[p], n, forward, back, marginals[p])
+        _completions(entries[p], left[p], n, size, back)
+        totals[p] = back[0, 0]
+        forward[:] = 0
+        forward[0, 0] = 1 / totals[p]
+        marginals[p] = 0
+        for i in range(m):
+            for s in range(1 << n):
+                f = forward[i, s]
+                if f == 0:
+                    continue
+                for j in range(n):
+                    if not (s >> j) & 1:
+                        step = f * entries[p, i, j]
+                        forward[i + 1, s | (1 << j)] += step
+                        marginals[p, i, j] += step * back[i + 1, s | (1 << j)]
+                if width > n:
+                    step = f * entries[p, i, n]
+                    forward[i + 1, s] += step
+                    marginals[p, i, n] += step * back[i + 1, s]
+
+
+@njit(cache=True, nogil=True)
+def sample(entries, left, n, uniforms, columns):
+    """Matchings drawn row by row, (N, draws, m), from as many uniform numbers."""
+    problems, m, width = entries.shape
+    size = _sizes(n)
+    back = np.empty((m + 1, 1 << n), entries.dtype)
+    for p in range(problems):
+        _completions(entries[p], left[p], n, size, back)
+        for d in range(uniforms.shape[1]):
+            s = 0
+            for i in range(m):
+                rest = uniforms[p, d, i] * back[i, s]
+                for j in range(width):
+                    if j < n and (s >> j) & 1:
+                        continue
+                    after = s | (1 << j) if j < n else s
+                    weight = entries[p, i, j] * back[i + 1, after]
+                    if weight > 0:  # the last open column takes what rounding leaves over
+                        columns[p, d, i] = j
+                        rest -= weight
+                    if rest < 0:
+                        break
+                if columns[p, d, i] < n:
+                    s |= 1 << columns[p, d, i]

@@ -125,6 +125,10 @@ def as_loss(spec: Any) -> Loss:
         loss = Loss.resolve(spec)
     else:
         loss = CostMatrix(spec)
-    if loss.kind != "classes":
+    if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
+    if loss.kind != "classes":
+        raise ValueError(
+            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
+        )
     return loss

@@ -41,6 +41,10 @@ class Matcher(GroupedEstimator):
         function of (A, B).
     unmatched : None (every node is matched: as many rows as columns), "columns" (every row is matched, and columns
         may be left) or "both" (rows may match nothing too, written -1 in y; any number of rows and columns).
+    decoding : "moments", the assignment on the estimated probabilities, which is optimal for the loss where these are
+        right; or "map", the assignment on the scores themselves, the likeliest matching of the field with these scores.
+        Row softmax does not know that columns are taken once, and where few features leave its probabilities wrong the
+        second can be better; which is, cross-validation tells.
     scale : divide the features of pairs by their standard deviations over the training examples.
     hypothesis, alpha, solver, tol, max_iter, verbose : as in `TaskLossEstimator`; examples weigh equally.
     """
@@ -52,6 +56,7 @@ class Matcher(GroupedEstimator):
         hypothesis: Any = "linear",
         *,
         unmatched: str | None = None,
+        decoding: str = "moments",
         scale: bool = True,
         alpha: float = 1e-3,
         solver: Any = "auto",
@@ -66,6 +71,8 @@ class Matcher(GroupedEstimator):
         self._check_numbers()
         if self.unmatched not in (None, "columns", "both"):
             raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
+        if self.decoding not in ("moments", "map"):
+            raise ValueError(f"decoding must be 'moments' or 'map', got {self.decoding!r}.")
         tables = self._tables(X)
         self.n_features_in_ = tables[0].shape[2]
         weights = np.ones(len(tables)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -165,48 +172,51 @@ class Matcher(GroupedEstimator):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
-    def _moments(self, X: Any) -> tuple[list[tuple[MatchingHamming, np.ndarray, np.ndarray]], list[np.ndarray]]:
+    def _decisions(self, X: Any) -> tuple[list[tuple[MatchingHamming, np.ndarray, np.ndarray, np.ndarray]], int]:
+        """(loss, which examples, their moments, their matchings) for each size, and the number of examples."""
         check_is_fitted(self)
         tables = self._tables(X)
         found = []
         for loss, which in self._by_size(tables):
             v = self._scores(self._rows([tables[i] for i in which])).reshape(len(which), -1)
-            found.append((loss, which, self._surrogate_for(loss).inverse_link(v)))
-        return found, tables
+            mu = self._surrogate_for(loss).inverse_link(v)
+            found.append((loss, which, mu, loss.decode(mu if self.decoding == "moments" else v)))
+        return found, len(tables)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""
-        found, tables = self._moments(X)
-        out: list[Any] = [None] * len(tables)
-        for loss, which, mu in found:
+        found, count = self._decisions(X)
+        out: list[Any] = [None] * count
+        for loss, which, mu, _ in found:
             for i, row in zip(which, mu.reshape(len(which), loss.polytope.n_rows, -1), strict=True):
                 out[i] = row
         return out
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """The column matched to each row, one array for each example; -1 for nothing."""
-        found, tables = self._moments(X)
-        out: list[Any] = [None] * len(tables)
-        for loss, which, mu in found:
-            for i, row in zip(which, loss.decode(mu), strict=True):
+        found, count = self._decisions(X)
+        out: list[Any] = [None] * count
+        for _, which, _, z in found:
+            for i, row in zip(which, z, strict=True):
                 out[i] = row
         return out
 
     def expected_loss(self, X: Any) -> np.ndarray:
         """The expected share of wrong rows in each example, as the fitted moments estimate it."""
-        found, tables = self._moments(X)
-        out = np.empty(len(tables))
-        for loss, which, mu in found:
-            out[which] = loss.bayes_risk(loss.decode(mu), mu)
+        found, count = self._decisions(X)
+        out = np.empty(count)
+        for loss, which, mu, z in found:
+            out[which] = loss.bayes_risk(z, mu)
         return out
 
     def losses(self, X: Any, y: Any) -> np.ndarray:
         """The share of rows matched wrongly in each example."""
-        found, tables = self._moments(X)
-        y = self._labels(y, tables)
-        out = np.empty(len(tables))
-        for loss, which, mu in found:
-            out[which] = loss(loss.decode(mu), np.stack([y[i] for i in which]))
+        check_is_fitted(self)
+        y = self._labels(y, self._tables(X))
+        found, count = self._decisions(X)
+        out = np.empty(count)
+        for loss, which, _, z in found:
+            out[which] = loss(z, np.stack([y[i] for i in which]))
         return out
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -19,7 +19,8 @@ class Loss(Part):
     users' own labels. `constant` is the paper's scalar c; an embedding that cannot do with one has a constant for
     each output, and `offset(z)` reads either.
 
-    `kind` says how y looks: "classes" (one label per row) or "indicator" (a row of 0 and 1).
+    `kind` says how y looks: "classes" (one label per row), "indicator" (a row of 0 and 1), or the name of a structure
+    that has an estimator of its own ("ranking", "matching").
     """
 
     kind: ClassVar[str]
@@ -121,3 +122,13 @@ def check_codes(codes: Array, count: int, what: str) -> np.ndarray:
     if codes.size and (codes.min() < 0 or codes.max() >= count):
         raise ValueError(f"{what} must be codes from 0 to {count - 1}, got values from {codes.min()} to {codes.max()}.")
     return codes
+
+
+def check_sets(y: Array, count: int, what: str) -> np.ndarray:
+    """Rows of 0 and 1, one column per label, or one clear sentence."""
+    y = np.asarray(y)
+    if y.shape[-1:] != (count,):
+        raise ValueError(f"{what} must have {count} columns of 0 and 1, got shape {y.shape}.")
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"{what} must hold 0 and 1 only.")
+    return y

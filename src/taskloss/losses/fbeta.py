@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.sizedsets import SizedSets
-from .base import Array, Loss
+from .base import Array, Loss, check_sets
 from .hamming import Hamming
 
 
@@ -61,12 +61,7 @@ class FBeta(Loss):
         return SizedSets(self._count(), self.max_size)
 
     def _check(self, y: Array, what: str) -> np.ndarray:
-        y = np.asarray(y)
-        if y.shape[-1:] != (self._count(),):
-            raise ValueError(f"{what} must have {self.n_labels} columns of 0 and 1, got shape {y.shape}.")
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError(f"{what} must hold 0 and 1 only.")
-        return y.astype(np.int64)
+        return check_sets(y, self._count(), what).astype(np.int64)
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         y, polytope = self._check(y, "labels"), self.polytope

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.cube import Cube
-from .base import Array, Loss
+from .base import Array, Loss, check_sets
 
 
 class Hamming(Loss):
@@ -46,13 +46,7 @@ class Hamming(Loss):
         return weights
 
     def _check(self, y: Array, what: str) -> np.ndarray:
-        y = np.asarray(y)
-        width = len(self._weights())
-        if y.shape[-1:] != (width,):
-            raise ValueError(f"{what} must have {width} columns of 0 and 1, got shape {y.shape}.")
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError(f"{what} must hold 0 and 1 only.")
-        return y
+        return check_sets(y, len(self._weights()), what)
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         return 2 * self._check(y, "labels").astype(dtype) - np.ones((), dtype)

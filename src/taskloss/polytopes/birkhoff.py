@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from .._numpy import like, to_numpy, with_gradient
 from .assignment import assign, assign_with_duals, check_scores, in_threads
 from .base import Array, Polytope, listable
 from .hull import Hull
@@ -67,18 +69,17 @@ class Birkhoff(Hull):
         return (self.n_rows - 1) ** 2 if square else self.n_rows * (self.width - 1)
 
     def _tables(self, v: Array) -> np.ndarray:
-        return np.asarray(v).reshape(-1, self.n_rows, self.width)
+        return v.reshape(-1, self.n_rows, self.width)
 
     # -- inference ---------------------------------------------------------------------------------------------------
 
     def log_partition_and_marginals(self, v: Array) -> tuple[Array, Array]:
-        v = np.asarray(v)
-        totals, mu = self._permanents(v)
-        return totals.reshape(v.shape[:-1]), mu.reshape(v.shape)
+        totals, mu = self._permanents(to_numpy(v))
+        marginals = like(mu.reshape(v.shape), v)
+        return with_gradient(like(totals.reshape(v.shape[:-1]), v), marginals, v), marginals
 
-    def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from .._compiled import assignment
-
+    def _entries(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """exp(v) divided by the duals of its best matching, the factors of columns left over, and the shift of A."""
         n = self.columns
         if n > LIMIT:
             raise ValueError(
@@ -90,51 +91,68 @@ class Birkhoff(Hull):
         _, u, w = assign_with_duals(check_scores(tables.real, self.outliers), self.outliers)
         entries = tables - u[..., None]
         entries[..., :n] -= w[:, None, :]
-        entries, left = np.exp(entries), np.exp(-w).astype(tables.dtype)
-        totals, mu = np.empty(len(tables), tables.dtype), np.empty_like(entries)
+        return np.exp(entries), np.exp(-w).astype(tables.dtype), u.sum(-1) + w.sum(-1)
+
+    def _permanents(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from .._compiled import assignment
+
+        entries, left, shift = self._entries(v)
+        totals, mu = np.empty(len(entries), entries.dtype), np.empty_like(entries)
         in_threads(
-            lambda p: assignment.permanent(entries[p], left[p], n, totals[p], mu[p]),
-            len(tables),
-            len(tables) * self.n_rows * 2.0**n * n,
+            lambda p: assignment.permanent(entries[p], left[p], self.columns, totals[p], mu[p]),
+            len(entries),
+            len(entries) * self.n_rows * 2.0**self.columns,
         )
-        return np.log(totals) + u.sum(-1) + w.sum(-1), mu
+        return np.log(totals) + shift, mu
+
+    def sample(self, v: Array, count: int = 1, random_state: Any = None) -> np.ndarray:
+        """Matchings drawn from the law with scores v, (count, N, n_rows): the column of each row, -1 for nothing."""
+        from .._compiled import assignment
+
+        entries, left, _ = self._entries(to_numpy(v))
+        uniforms = check_random_state(random_state).random_sample((len(entries), count, self.n_rows))
+        columns = np.zeros(uniforms.shape, np.int64)
+        assignment.sample(entries, left, self.columns, uniforms, columns)
+        return np.swapaxes(np.where(columns == self.columns, -1, columns), 0, 1)
 
     def covariance(self, v: Array) -> Callable[[Array], Array]:
         # The marginals are analytic in v, so that the imaginary part of marginals(v + i h u) / h is their derivative
         # along u, to all digits, for h so small that h^2 vanishes.
-        v = np.asarray(v, dtype=float)
-        step = 1e-30
-        return lambda u: self._permanents(v + 1j * step * np.asarray(u))[1].imag.reshape(v.shape) / step
+        start, step = to_numpy(v).astype(float), 1e-30
+
+        def product(u: Array) -> Array:
+            change = self._permanents(start + 1j * step * to_numpy(u))[1].imag / step
+            return like(change.reshape(start.shape), v)
+
+        return product
 
     def entropy(self, mu: Array) -> Array:
         """Zero at a matching; elsewhere A's conjugate, found numerically."""
-        mu = np.asarray(mu, dtype=float)
-        flat = mu.reshape(-1, self.size)
+        flat = to_numpy(mu).astype(float).reshape(-1, self.size)
         inner = ~np.isin(flat, (0, 1)).all(-1)
         out = np.zeros(len(flat))
         if inner.any():
             out[inner] = super().entropy(flat[inner])
-        return out.reshape(mu.shape[:-1])
+        return like(out.reshape(mu.shape[:-1]), mu)
 
     @property
     def independent(self) -> bool:
         return self.dimension == self.count - 1
 
     def maximiser(self, v: Array) -> Array:
-        v = np.asarray(v)
-        columns = assign(self._tables(v), self.outliers)
-        return (columns[..., None] == np.arange(self.width)).astype(v.dtype).reshape(v.shape)
+        columns = assign(self._tables(to_numpy(v)), self.outliers)
+        return like((columns[..., None] == np.arange(self.width)).astype(float).reshape(v.shape), v)
 
     # -- geometry ----------------------------------------------------------------------------------------------------
 
     def contains(self, mu: Array, tol: float = 1e-9) -> Any:
-        tables = self._tables(mu)
+        tables = self._tables(to_numpy(mu))
         inside = (
             (tables >= -tol).all((-1, -2))
             & (np.abs(tables.sum(-1) - 1) <= tol).all(-1)
             & (tables[..., : self.columns].sum(-2) <= 1 + tol).all(-1)
         )
-        return inside.reshape(np.shape(mu)[:-1])
+        return like(inside.reshape(mu.shape[:-1]), mu)
 
     def includes(self, other: Polytope) -> bool:
         return self == other or super().includes(other)

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._numpy import like, to_numpy
 from .base import Array, Polytope, listable
 from .hull import Hull
 
@@ -47,12 +48,12 @@ class Gains(Hull):
 
     def maximiser(self, v: Array) -> Array:
         # For each number of items the best set is the top of the order; compare those, and the empty set.
-        v = np.asarray(v, dtype=float)
-        order = np.argsort(-v, axis=-1, kind="stable")
-        values = np.cumsum(np.take_along_axis(v, order, -1), -1) / np.cumsum(self.discounts)
+        scores = to_numpy(v).astype(float)
+        order = np.argsort(-scores, axis=-1, kind="stable")
+        values = np.cumsum(np.take_along_axis(scores, order, -1), -1) / np.cumsum(self.discounts)
         values = np.concatenate([self.empty * values[..., -1:], values], -1)
         rank = np.argsort(order, axis=-1)
-        return self._vertex((rank < values.argmax(-1)[..., None]).astype(np.int64))
+        return like(self._vertex((rank < values.argmax(-1)[..., None]).astype(np.int64)), v)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         low = self.empty / np.sum(self.discounts) if self.size == 1 else 0.0

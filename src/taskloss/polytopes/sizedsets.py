@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from .._numpy import like, to_numpy
 from .base import Array, Polytope, listable
 from .hull import Hull
 
@@ -61,8 +62,7 @@ class SizedSets(Hull):
         return self.statistics(self.sets())
 
     def maximiser(self, v: Array) -> Array:
-        v = np.asarray(v, dtype=float)
-        tables = v.reshape(-1, self.rows, self.columns)
+        tables = to_numpy(v).astype(float).reshape(-1, self.rows, self.columns)
         best = tables[:, -1, 0].copy()
         chosen = np.zeros((len(tables), self.n), dtype=np.int64)
         for s in range(1, self.columns):
@@ -75,7 +75,7 @@ class SizedSets(Hull):
             member = np.zeros_like(chosen)
             np.put_along_axis(member, order, 1, axis=-1)
             chosen = np.where(better[:, None], member, chosen)
-        return self.statistics(chosen).reshape(v.shape)
+        return like(self.statistics(chosen).reshape(v.shape), v)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(self.size), np.ones(self.size)
