@@ -375,9 +375,10 @@ def main(chosen: list[str]) -> None:
     if unknown:
         raise SystemExit(f"There is no row {sorted(unknown)[0]!r}; choose from: {', '.join(ROWS)}.")
     RESULTS.mkdir(exist_ok=True)
-    kept = json.loads(STORE.read_text()) if STORE.exists() else {}
+    kept: dict[str, Any] = {}
     for name in chosen or ROWS:
-        kept[name] = list(ROWS[name]())
+        measured = list(ROWS[name]())
+        kept = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), name: measured}
         STORE.write_text(json.dumps(kept, indent=1, default=float))
     rows = [
         [
