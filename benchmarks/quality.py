@@ -103,7 +103,7 @@ def inner_folds(y: np.ndarray) -> list[tabular.Split]:
 def logistic(n: int, alpha: float, **options: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=1 / (n * alpha), max_iter=500, tol=1e-3, **options)
+    return LogisticRegression(C=1 / (n * alpha), max_iter=1000, **options)
 
 
 class Relabelled:
@@ -138,7 +138,9 @@ class ProportionalOdds:
         _, r, order = qr(X - X.mean(0), mode="economic", pivoting=True)
         scale = np.abs(np.diag(r))
         self.kept = np.sort(order[: len(scale)][scale > 1e-8 * scale[0]])
-        self.result = OrderedModel(y, X[:, self.kept], distr="logit").fit(method="bfgs", disp=0, skip_hessian=True)
+        self.result = OrderedModel(y, X[:, self.kept], distr="logit").fit(
+            method="bfgs", maxiter=100, disp=0, skip_hessian=True
+        )
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -331,17 +333,25 @@ def main(chosen: list[str]) -> None:
                 f"[{done}/{len(chosen)}, {elapsed:.0f} s] {waiting[future]} ({rows[0]['seconds']} s): {rows[0]['ours']} against {summary}",
                 flush=True,
             )
+    render()
+
+
+def render() -> str:
+    """The table of every data set that was measured so far."""
+    kept = json.loads(STORE.read_text())
+    missing = [key for key in everything() if key not in kept]
     columns = ["data", "loss", "splits", "ours", "peer", "theirs", "difference", "verdict"]
-    rows = [[r[c] for c in columns] for key in known for r in kept.get(key, [])]
+    rows = [[r[c] for c in columns] for key in everything() for r in kept.get(key, [])]
     header = ["data", "loss", "splits", "taskloss", "peer", "its loss", "difference [95 %]", "taskloss"]
-    write_table("quality", "Task loss on real data", header, rows, ["mord", "statsmodels"], note(rows))
+    return write_table("quality", "Task loss on real data", header, rows, ["mord", "statsmodels"], note(rows, missing))
 
 
-def note(rows: list[list[str]]) -> str:
-    """How to read the table, and how often we win."""
+def note(rows: list[list[str]], missing: list[str]) -> str:
+    """How to read the table, how often we win, and what is not in it."""
     counts = {v: sum(r[-1] == v for r in rows) for v in ("win", "tie", "LOSS")}
     text = (__doc__ or "").split("\n\n", 1)[1].replace("\n", " ").strip()
-    return f"{text}\n\nIn all: {counts['win']} wins, {counts['tie']} ties, {counts['LOSS']} losses."
+    absent = f" Not measured yet: {', '.join(missing)}." if missing else ""
+    return f"{text}\n\nIn all: {counts['win']} wins, {counts['tie']} ties, {counts['LOSS']} losses.{absent}"
 
 
 if __name__ == "__main__":
