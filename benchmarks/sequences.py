@@ -100,12 +100,29 @@ def ocr(large: bool) -> None:
     write_table(f"sequences_ocr_{name}", f"OCR letters, {name} split", header, rows, PEERS, note)
 
 
-def chunk_ends(classes: np.ndarray, missed: float = 3.0, spurious: float = 1.0) -> ChainCost:
-    """Costs of the places where chunks end: between a tag other than O and one that does not continue its chunk."""
-    tags = [str(c).partition("-") for c in classes]
-    ends = np.array([[a[0] != "O" and not (b[0] == "I" and b[2] == a[2]) for b in tags] for a in tags])
+MISSED, SPURIOUS, WRONG = 3.0, 1.0, 0.1
+
+
+def is_end(before: str, after: str) -> bool:
+    """Whether a chunk ends between two neighbouring tags."""
+    return before[0] != "O" and not (after[0] == "I" and after[2:] == before[2:])
+
+
+def chunk_ends(classes: np.ndarray) -> ChainCost:
+    """What missed and spurious ends of chunks and wrong tags cost, as a loss over neighbours."""
+    ends = np.array([[is_end(a, b) for b in classes.tolist()] for a in classes.tolist()])
     z, y = ends[:, :, None, None], ends[None, None]
-    return ChainCost(None, missed * (~z & y) + spurious * (z & ~y))
+    return ChainCost(WRONG * (1 - np.eye(len(classes))), MISSED * (~z & y) + SPURIOUS * (z & ~y))
+
+
+def cost_of_ends(predicted: list, labels: list) -> float:
+    """The mean of the same cost, also where a test tag was never seen in training."""
+    total = 0.0
+    for z, y in zip(predicted, labels, strict=True):
+        total += WRONG * sum(a != b for a, b in zip(z, y, strict=True))
+        for a, b in zip(itertools.pairwise(z), itertools.pairwise(y), strict=True):
+            total += MISSED * (is_end(*b) and not is_end(*a)) + SPURIOUS * (is_end(*a) and not is_end(*b))
+    return total / len(labels)
 
 
 def conll2000(sentences: int | None = None) -> None:
@@ -122,23 +139,24 @@ def conll2000(sentences: int | None = None) -> None:
     )
     for name, loss in decoders:
         found.append((f"taskloss, {name}", model.predict(split.X_test, loss), seconds_ours))
-    offsets = np.concatenate([[0], np.cumsum([len(y) for y in split.y_test])])
-    truth = model.labels_.encode(split.y_test, offsets)
-    from taskloss.polytopes._forest import Forest
-
     rows = []
     for name, z, took in found:
         accuracy = 100 - shares(z, split.y_test)["positions"]
-        cost = ends.packed_loss(
-            Forest.chains(np.diff(offsets)), model.labels_.encode([list(row) for row in z], offsets), truth
+        rows.append(
+            [
+                name,
+                accuracy,
+                100 * data.chunk_f1(z, split.y_test),
+                cost_of_ends([list(map(str, row)) for row in z], split.y_test),
+                took,
+            ]
         )
-        rows.append([name, accuracy, 100 * data.chunk_f1(z, split.y_test), float(cost.mean()), took])
-    header = ["method", "% tokens right", "chunk F1", "cost of chunk ends per sentence", "fit, s"]
+    header = ["method", "% tokens right", "chunk F1", "cost per sentence", "fit, s"]
     note = (
         SAME
         + f" c2 = {c2}; trained on {len(split.X)} sentences, {model.n_features_in_} features, {len(model.classes_)} tags. CRFsuite keeps weights for the pairs of feature and tag "
         "that occur together and stops after at most 100 iterations; taskloss has weights for all pairs and stops at a gap of 1e-4. A missed chunk end costs 3 and a spurious "
-        "one 1: a loss over neighbours that neither MAP nor marginal decoding knows of."
+        "one 1, a wrong tag 0.1: a loss over neighbours that neither MAP nor marginal decoding knows of."
     )
     write_table("sequences_conll2000", "CoNLL-2000 chunking", header, rows, PEERS, note)
 

@@ -307,6 +307,22 @@ def test_feature_names_as_lists_and_unseen_features():
     assert tagger.predict([[["w=a", "never seen"], ["w=b"]]])[0].tolist() == ["x", "y"]
 
 
+def test_mappings_read_as_scikit_learn_s_vectorizer_does():
+    from sklearn.feature_extraction import DictVectorizer
+
+    X = [[{"w": "a", "n": 2.5, "up": True, "tags": ["x", "y"]}, {"w": "b", "n": -1}], [{"tags": ("y",), "up": False}]]
+    reader = tl.sequences.SequenceReader()
+    rows, offsets = reader.fit_read(X)
+    peer = DictVectorizer()
+    np.testing.assert_array_equal(rows.toarray(), peer.fit_transform(X[0] + X[1]).toarray())
+    assert list(reader.vocabulary) == peer.get_feature_names_out().tolist()
+    assert offsets.tolist() == [0, 2, 3]
+    new = [[{"w": "never", "n": 3}]]
+    np.testing.assert_array_equal(reader.read(new)[0].toarray(), peer.transform(new[0]).toarray())
+    with pytest.raises(ValueError, match="The feature 'w' must be a number, a string or a list of strings, got None"):
+        reader.read([[{"w": None}]])
+
+
 def test_predictions_minimise_the_expected_loss():
     X, y = toy(40)
     tagger = tl.SequenceTagger(alpha=0.02).fit(X, y)
