@@ -94,12 +94,13 @@ class SequenceRisk:
         return "sum" if self.hypothesis.columns is None else "all"
 
     def _gold(self, block: Block) -> tuple:
-        """What the labels say, once: observed positions, observed edges, their weights, and the partly labelled sequences."""
+        """What the labels say, once: the places of observed states in the unary scores, observed edges, their weights, and the partly labelled sequences."""
         forest, codes = block.forest, block.codes
         per_node = block.weights[forest.tree_of]
         partial = np.unique(forest.tree_of[codes < 0])
         whole = ~np.isin(forest.tree_of, partial)
         nodes = np.flatnonzero(whole)
+        places = nodes * self.hypothesis.n_states + codes[nodes]
         edges = np.flatnonzero(whole[forest.children])
         i = forest.children[edges]
         steps = (codes[forest.parents[i]], codes[i])
@@ -107,8 +108,8 @@ class SequenceRisk:
             k = self.hypothesis.n_states
             counts = np.zeros((k, k))
             np.add.at(counts, steps, per_node[i])
-            return nodes, per_node[nodes], counts, partial
-        return nodes, per_node[nodes], (edges, *steps, per_node[i]), partial
+            return places, per_node[nodes], counts, partial
+        return places, per_node[nodes], (edges, *steps, per_node[i]), partial
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """f, as one column, and its gradient."""
@@ -124,10 +125,10 @@ class SequenceRisk:
         unary, pairwise = self.limits.apply(forest, *self.hypothesis.scores(theta, block.X, forest))
         log_z, d_nodes, d_edges = marginals(forest, unary, pairwise, self._pairs, block.weights)
         value = float(block.weights @ log_z)
-        nodes, weights, steps, partial = gold
-        states = block.codes[nodes]
-        value -= float(weights @ unary[nodes, states])
-        d_nodes[nodes, states] -= weights
+        places, weights, steps, partial = gold
+        value -= float(weights @ unary.ravel().take(places))
+        flat = d_nodes.ravel()
+        flat[places] = flat.take(places) - weights
         if self._pairs == "sum":
             value -= float((pairwise[steps > 0] * steps[steps > 0]).sum())
             d_edges -= steps
