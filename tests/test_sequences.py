@@ -237,13 +237,16 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
         np.testing.assert_allclose((8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * step), gradient[j, 0], atol=1e-8)
 
 
-def test_threads_and_blocks_change_nothing():
+@pytest.mark.parametrize("room", [1, 1 << 60])
+def test_threads_blocks_and_kept_memory_change_nothing(room, monkeypatch):
+    monkeypatch.setattr("taskloss.sequence_risk._ROOM", room)
     rng = np.random.default_rng(0)
     X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
     tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
     risk = tagger.objective(X, y)
     theta = rng.normal(size=risk.start.shape)
+    risk.value_and_gradient(2 * theta)  # what it leaves in memory must not be seen again
     value, gradient = risk.value_and_gradient(theta)
     parts = [tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective(X[i::4], y[i::4]) for i in range(4)]
     other = sum(len(X[i::4]) / 400 * part.value_and_gradient(theta)[0] for i, part in enumerate(parts))
