@@ -376,6 +376,15 @@ def test_legendre_interval_holds_the_multinomials_value():
     assert not found.exact
     assert found.lower <= zeta_bar(0.3) <= found.value <= 1.001 * zeta_bar(0.3)
     assert "in [" in repr(found)
+    assert "sampled curvature" in found.method
+
+
+def test_one_dimension_is_exact_for_any_potential():
+    zeta = calibration(ZeroOne(2), Legendre(Legendre.examples()[1].potential, Simplex(2)))
+    for eps in (0.1, 0.5):
+        assert zeta.exact(eps).method == "closed form (one dimension)"
+        assert zeta(eps) == pytest.approx(zeta_bar(eps), abs=1e-8)
+    assert zeta.excess_risk(zeta_bar(0.5)) == pytest.approx(0.5, abs=1e-4)
 
 
 def test_missing_solver(monkeypatch):

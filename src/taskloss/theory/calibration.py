@@ -96,7 +96,9 @@ class Calibration:
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
-        return replace(best, lower=min(lower, best.value), programs=solved)
+        lower = min(lower, best.value)
+        agree = best.value == lower or best.value - lower <= 1e-5 * max(1.0, lower)
+        return replace(best, lower=lower, programs=solved, exact=agree)
 
     @cached_property
     def _programs(self) -> Programs:
@@ -126,12 +128,14 @@ class Calibration:
         flat = bounds.ravel()[self._representatives]
         pairs = self._representatives[np.argsort(flat, kind="stable")]
         pairs = pairs[np.isfinite(bounds.ravel()[pairs])]
-        for i, pair in enumerate(pairs):
+        try:
+            for i, pair in enumerate(pairs):
+                if self.verbose:
+                    print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
+                yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
+        finally:
             if self.verbose:
-                print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
-            yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
-        if self.verbose:
-            print(file=sys.stderr)
+                print(file=sys.stderr)
 
     # -- bounds ------------------------------------------------------------------------------------------------------
 

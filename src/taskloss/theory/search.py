@@ -13,6 +13,7 @@ import numpy as np
 from ..margins import Exponential
 from ..polytopes.cube import Cube
 from ..surrogates.coordinatewise import Coordinatewise
+from ..surrogates.legendre import Legendre
 from .problem import Problem
 from .programs import Certificate, Programs
 
@@ -40,7 +41,8 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
     Each pair: a convex program with a minorant of D_h gives a lower end, local descent on D_h an upper end, and where
-    h is a sum over coordinates the Lagrangian at that point a better lower end.
+    h is the exponential margin's the Lagrangian dual a better lower end. The minorant of a user's potential rests on
+    its curvature at a sample of points, and the certificate's method says so.
     """
     problem = programs.problem
     best, lower = Certificate(eps, np.inf, np.inf), np.inf
@@ -61,7 +63,8 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
         if value < best.value:
             best = replace(found, value=value, u_prime=u1, u=u2)
     lower = min(lower, best.value)
-    return replace(best, lower=lower, method="interval search", exact=False, programs=len(minorants))
+    method = "interval search" + (" (sampled curvature)" if isinstance(problem.surrogate, Legendre) else "")
+    return replace(best, lower=lower, method=method, exact=False, programs=len(minorants))
 
 
 def reweighted(programs: Programs, start: Certificate, eps: float, rounds: int = 8) -> list[Certificate]:
