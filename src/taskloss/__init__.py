@@ -4,15 +4,20 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, surrogates, theory
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
+    KernelPredictor,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
+    SequenceTagger,
     TaskLossEstimator,
 )
+from .sequences import Packed
 
 __version__ = "0.1.0"
 
@@ -20,14 +25,20 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Packed",
+    "Ranker",
+    "SequenceTagger",
     "TaskLossEstimator",
     "hypotheses",
     "losses",
     "margins",
     "polytopes",
     "solvers",
+    "streams",
     "surrogates",
     "theory",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-__all__ = ["array_namespace", "device", "expit", "log", "logit", "safe_exp", "softplus", "xlogx"]
+__all__ = ["array_namespace", "capped_exp", "device", "expit", "log", "logit", "safe_exp", "softplus", "xlogx"]
 
 Array = Any
 
@@ -42,10 +42,19 @@ def xlogx(q: Array) -> Array:
 
 def safe_exp(v: Array) -> Array:
     """exp(v), continued by its tangent where exp itself would overflow: still convex, smooth once and finite."""
+    low = _below_overflow(v)
+    return array_namespace(v).exp(low) * (1 + (v - low))
+
+
+def capped_exp(v: Array) -> Array:
+    """The derivative of safe_exp."""
+    return array_namespace(v).exp(_below_overflow(v))
+
+
+def _below_overflow(v: Array) -> Array:
     xp = array_namespace(v)
     limit = _EXP_LIMIT[4 if "32" in str(v.dtype) else 8]
-    low = xp.where(v < limit, v, xp.full_like(v, limit))
-    return xp.exp(low) * (1 + (v - low))
+    return xp.where(v < limit, v, xp.full_like(v, limit))
 
 
 def log(q: Array) -> Array:

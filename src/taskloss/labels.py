@@ -33,6 +33,8 @@ class Classes:
         return len(self.classes)
 
     def check(self) -> None:
+        if self.size == 0:
+            raise ValueError("y is empty: 0 samples are too few, at least one of each of two classes is needed.")
         if self.size < 2:
             raise ValueError(
                 f"y has one class only ({self.classes.tolist()[0]!r}): there is nothing to tell apart; at least two classes are needed."
@@ -63,7 +65,10 @@ class LabelSets:
             )
         else:
             columns = getattr(y, "columns", None)
-            self.classes = np.arange(np.shape(y)[1]) if columns is None else np.asarray(columns)
+            self.classes = np.arange(y.shape[1]) if columns is None else np.asarray(columns)
+            # Any two values will do, such as -1 and 1: the larger means that the label is there.
+            found = np.unique(y.data if sparse.issparse(y) else np.asarray(y))
+            self.values = found if len(found) == 2 and not sparse.issparse(y) else np.array([0, 1])
 
     @property
     def size(self) -> int:
@@ -85,16 +90,16 @@ class LabelSets:
             raise ValueError(
                 f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
             )
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError("y must hold 0 and 1 only, one column per label.")
-        return y.astype(np.int8)
+        if not np.isin(y, self.values).all():
+            raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
+        return (y == self.values[1]).astype(np.int8)
 
     def outputs(self, loss: Loss) -> np.ndarray:
         return self.classes
 
     def translate(self, z: np.ndarray, loss: Loss) -> Any:
         if not self.as_sets:
-            return z
+            return self.values[z]
         return [set(self.classes[row.astype(bool)].tolist()) for row in z]
 
     def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
@@ -106,11 +111,17 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     if loss.kind == "indicator":
+        if not (_is_sets(y) or sparse.issparse(y) or hasattr(y, "columns")):
+            y = np.asarray(y)
         if not _is_sets(y) and np.ndim(y) != 2:
             raise ValueError(
                 f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
             )
         return LabelSets(y, loss, order)
+    if loss.kind != "classes":
+        raise ValueError(
+            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
+        )
     return Classes(y, loss, order)
 
 

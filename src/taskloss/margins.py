@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ._arrays import Array, array_namespace, expit, logit, safe_exp, softplus, xlogx
+from ._arrays import Array, array_namespace, capped_exp, expit, logit, safe_exp, softplus, xlogx
 from .registry import Part
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Margin", "ModifiedHuber", "Square", "SquaredHinge"]
 
 
 class Margin(Part):
-    """A convex, non-increasing Phi. A new one gives value, derivative, potential, potential_derivative, link and
+    """A convex Phi, non-increasing up to u = 1 at least. A new one gives value, derivative, potential, potential_derivative, link and
     inverse_link.
 
     `calibrated` says whether S is phi-calibrated: whether its excess risk is a Bregman divergence for every score v.
@@ -24,6 +24,7 @@ class Margin(Part):
     calibrated: ClassVar[bool] = True
     bounded: ClassVar[bool] = True  # whether the domain of h is [0, 1] (True) or the whole line (False)
     smooth: ClassVar[bool] = True
+    smoothness: ClassVar[float | None] = None  # the largest second derivative, where there is one
 
     def value(self, u: Array) -> Array:
         """Phi(u)."""
@@ -74,6 +75,7 @@ class Logistic(Margin):
     """
 
     name = "logistic"
+    smoothness = 0.25
 
     def value(self, u: Array) -> Array:
         return softplus(-u)
@@ -122,8 +124,7 @@ class Exponential(Margin):
         return safe_exp(-u)
 
     def derivative(self, u: Array) -> Array:
-        xp = array_namespace(u)
-        return -safe_exp(xp.clip(-u, None, 80.0 if "32" in str(u.dtype) else 500.0))
+        return -capped_exp(-u)
 
     def second_derivative(self, u: Array) -> Array:
         return -self.derivative(u)
@@ -145,6 +146,7 @@ class Square(Margin):
     """Phi(u) = (1 - u)^2. Domain the whole line; h(q) = -4q(1 - q), 8-strongly convex; t(q) = 2q - 1."""
 
     name = "square"
+    smoothness = 2.0
     bounded = False
 
     def value(self, u: Array) -> Array:

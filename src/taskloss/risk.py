@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ._threads import blas_threads, pool
+from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, row_blocks
 from .surrogates.base import Surrogate
 
 Array = Any
 
 _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
-_THREAD_WORK = 1 << 24  # multiplications in one pass below which threads cost more than they give
+_MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
+_CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
+_THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
@@ -38,13 +40,17 @@ class EmpiricalRisk:
         self.weights = weights / weights.sum()
         self.dtype = X.dtype
         self.X = X
-        # Coordinates as rows in memory, as the scores are.
-        self.phi = np.asfortranarray(phi)
+        # In memory as the scores of a block will be: coordinate by coordinate where X is dense.
+        self.phi = np.ascontiguousarray(phi) if sparse.issparse(X) else np.asfortranarray(phi)
         mean = np.zeros(phi.shape[1])
         for rows in row_blocks(phi, 1 << 14):
             mean += self.weights[rows] @ phi[rows]
+        # Scores that must stay in order do so by themselves where one direction serves all thresholds and every label
+        # occurs. Elsewhere a little of every label in each example keeps each gap open, at each x.
+        self.smoothing = surrogate.smoothing if hypothesis.separable or not mean.all() else 0.0
+        self.center = np.zeros(1) if surrogate.domain is None or not self.smoothing else surrogate.domain.center()
         scores = np.asarray(surrogate.start(mean), dtype=float)
-        self.mask = hypothesis.penalised(X, len(scores))
+        self.head = hypothesis.penalised(X)
         self.start = hypothesis.start(X, scores)
         self.separable = surrogate.separable and hypothesis.separable
         self.blocks = self._blocks(len(scores))
@@ -63,27 +69,28 @@ class EmpiricalRisk:
 
     def _blocks(self, k: int) -> list[tuple[Any, np.ndarray, np.ndarray]]:
         """(X, phi, weights) for each block of rows."""
-        n, d = self.X.shape
-        self.threads = (
-            blas_threads()
-            if n * d * k >= _THREAD_WORK or (sparse.issparse(self.X) and self.X.nnz * k >= _THREAD_WORK)
-            else 1
-        )
-        if sparse.issparse(self.X):
-            rows = -(-n // self.threads)  # each block's pullback is as large as theta: as few blocks as threads
-        else:
-            rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
-            if self.threads > 1:
-                rows = max(rows, 2048)  # fewer, longer calls: threads meet at the interpreter's lock
+        n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
+        made = self.hypothesis.makes_features
+        entries = self.X.nnz if sparse.issparse(self.X) else n * d
+        large = max(entries, n * d if made else 0) * k >= _THREAD_WORK
+        self.threads = blas_threads() if large else 1
         weights = self.weights.astype(self.dtype)
-        return [(_rows(self.X, s), self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
+        if sparse.issparse(self.X) and not made:
+            # A block's pullback is as large as theta: one block, with the threads inside its products.
+            X = ThreadedSparse.of(self.X, self.threads) if large else self.X
+            return [(X, self.phi, weights)]
+        rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
+        if self.threads > 1:
+            # fewer, longer calls: threads meet at the interpreter's lock
+            rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else 2048)
+        return [(self.X[s], self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
         """The sum of work(*item) over the items, each thread adding up its own share."""
-        if self.threads == 1:
+        if self.threads == 1 or len(items) == 1:
             return _total(work(*item) for item in items)
         shares = [items[i :: self.threads] for i in range(self.threads)]
-        return _total(_pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
+        return _total(pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
 
     def serial_blas(self) -> contextlib.AbstractContextManager:
         """Hold BLAS at one thread where blocks run on threads of their own."""
@@ -93,33 +100,68 @@ class EmpiricalRisk:
 
         return threadpool_limits(1, user_api="blas")
 
+    def chunks(self, order: np.ndarray) -> Iterable[Chunk]:
+        """The examples in this order, a chunk at a time, for solvers that look at a few at a time."""
+        check_single_steps(self.surrogate)
+        step = max(1, _CHUNK_BYTES // (self.dtype.itemsize * self.hypothesis.width(self.X.shape[1])))
+        weights = self.weights * np.count_nonzero(self.weights)
+        for rows in row_blocks(order, step):
+            some = order[rows]
+            yield Chunk(self.hypothesis, self.surrogate, self.X[some], self.phi[some], weights[some])
+
     # -- what a solver asks ------------------------------------------------------------------------------------------
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         """f, one number per column, and its gradient."""
         full = self.unflatten(theta)
-        local = full.astype(self.dtype, copy=False)
+        local = self._coefficients(full)
 
         def work(X: Any, phi: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
-            terms, dv = self._terms(local, X, phi)
-            dv *= w[:, None]
-            return np.asarray(w @ terms, float), self.hypothesis.pullback(X, dv)
+            features = self.hypothesis.features(X)
+            v = self.hypothesis.scores(local, features)
+            value, dv = self._pointwise(v, phi, w)
+            return value, self.hypothesis.pullback(features, dv)
 
         value, gradient = self._sum(self.blocks, work)
         if not self.separable:
             value = np.atleast_1d(value.sum())
-        penalty = self.mask * full
-        gradient = gradient + self.alpha * penalty
-        penalties = self.alpha / 2 * (penalty * full).sum(0)
+        gradient = self._penalise(self.hypothesis.contract(gradient), full)
+        head = full[: self.head]
+        penalties = self.alpha / 2 * np.einsum("pk,pk->k", head, head)
         value = value + (penalties if self.separable else penalties.sum())
         return value + self.constant / len(value), self.flatten(gradient)
 
-    def _terms(self, theta: Array, X: Any, phi: Array) -> tuple[Array, Array]:
-        v = self.hypothesis.scores(theta, X)
-        return self.surrogate.risk_and_gradient(v, phi.astype(v.dtype, copy=False))
+    def _pointwise(self, v: Array, phi: Array, w: Array) -> tuple[np.ndarray, Array]:
+        """Weighted sums of the surrogate's terms, and its weighted gradient in score space."""
+
+        def part(rows: slice) -> tuple[np.ndarray, Array]:
+            terms, dv = self.surrogate.risk_and_gradient(v[rows], self._lift(phi[rows], v.dtype))
+            dv *= w[rows, None]
+            return np.asarray(w[rows] @ terms, float), dv
+
+        if self.threads == 1 or len(self.blocks) > 1:
+            return part(slice(None))
+        sums, gradients = zip(*pool().map(part, row_blocks(v, -(-len(v) // self.threads))), strict=True)
+        return sum(sums[1:], sums[0]), np.concatenate(gradients)
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        """gradient + alpha theta on the rows that are penalised, in place where that is possible."""
+        gradient = np.asarray(gradient, dtype=float)
+        gradient[: self.head] += self.alpha * theta[: self.head]
+        return gradient
+
+    def _coefficients(self, theta: Array) -> Array:
+        return self.hypothesis.expand(theta).astype(self.dtype, copy=False)
+
+    def _lift(self, phi: Array, dtype: Any) -> Array:
+        """A block of phi as numbers of the scores' kind."""
+        phi = phi.astype(dtype, copy=False)
+        if self.smoothing:
+            phi = (1 - self.smoothing) * phi + (self.smoothing * self.center).astype(dtype)
+        return phi
 
     def _constant(self, X: Any, phi: Array, w: Array) -> Any:
-        return w @ self.surrogate.potential(phi.astype(self.dtype, copy=False))
+        return w @ self.surrogate.potential(self._lift(phi, self.dtype))
 
     def hessian(self, theta: Array) -> Callable[[Array], Array]:
         """The linear map direction -> Hessian direction at theta; keeps n x k numbers."""
@@ -127,23 +169,23 @@ class EmpiricalRisk:
             raise ValueError(
                 f"{self.surrogate!r} has no second derivative, which solver='newton' needs; use solver='lbfgs'."
             )
-        local = self.unflatten(theta).astype(self.dtype, copy=False)
+        local = self._coefficients(self.unflatten(theta))
 
         def curve(X: Any, phi: Array, w: Array) -> list:
-            v = self.hypothesis.scores(local, X)
-            return [(X, w, self.surrogate.hessian(v, phi.astype(v.dtype, copy=False)))]
+            v = self.hypothesis.scores(local, self.hypothesis.features(X))
+            return [(X, w, self.surrogate.hessian(v, self._lift(phi, v.dtype)))]
 
         maps = self._sum(self.blocks, curve)
 
         def product(direction: Array) -> Array:
             full = self.unflatten(direction)
-            d = full.astype(self.dtype, copy=False)
+            d = self._coefficients(full)
 
             def work(X: Any, w: Array, curvature: Callable[[Array], Array]) -> Any:
-                return self.hypothesis.pullback(X, curvature(self.hypothesis.scores(d, X)) * w[:, None])
+                features = self.hypothesis.features(X)
+                return self.hypothesis.pullback(features, curvature(self.hypothesis.scores(d, features)) * w[:, None])
 
-            total = self._sum(maps, work)
-            return self.flatten(total + self.alpha * self.mask * full)
+            return self.flatten(self._penalise(self.hypothesis.contract(self._sum(maps, work)), full))
 
         return product
 
@@ -160,8 +202,8 @@ class EmpiricalRisk:
         n = self.X.shape[0]
         rows = slice(None) if n <= _CURVATURE_ROWS else np.linspace(0, n - 1, _CURVATURE_ROWS).astype(int)
         w = self.weights[rows] / self.weights[rows].sum()
-        v = self.hypothesis.scores(self.start, self.X[rows])
-        phi = self.phi[rows].astype(float)
+        v = self.hypothesis.predict(self.start, self.X[rows])
+        phi = self._lift(self.phi[rows], float)
         k = v.shape[1]
         if not self.surrogate.smooth:
             return np.ones(k)
@@ -171,17 +213,53 @@ class EmpiricalRisk:
         return np.stack([w @ product(np.broadcast_to(e, v.shape)) for e in np.eye(k)])
 
 
-def _rows(X: Any, rows: slice) -> Any:
-    """A block of rows that shares X's memory."""
-    if not sparse.issparse(X):
-        return X[rows]
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    shape = (rows.stop - rows.start, X.shape[1])
-    return sparse.csr_matrix(
-        (X.data[start:stop], X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start),
-        shape=shape,
-        copy=False,
-    )
+class Chunk:
+    """A few examples with their features made, and the gradient of the risk, without a penalty, on any of them."""
+
+    def __init__(self, hypothesis: Hypothesis, surrogate: Surrogate, X: Any, phi: np.ndarray, weights: np.ndarray):
+        self.hypothesis, self.surrogate = hypothesis, surrogate
+        self.features = hypothesis.coordinates(X)
+        self.phi, self.weights = np.ascontiguousarray(phi, dtype=float), weights
+        self.kappa = float(np.sqrt(hypothesis.squared_norms(self.features).max()))
+
+    def __len__(self) -> int:
+        return len(self.phi)
+
+    @property
+    def smoothness(self) -> float | None:
+        return self.surrogate.smoothness
+
+    @property
+    def slope(self) -> float:
+        """The largest norm of the gradient in score space at the score zero."""
+        dv = self.surrogate.risk_and_gradient(np.zeros(self._shape), self.phi)[1]
+        return float(np.linalg.norm(dv * self.weights[:, None], axis=1).max())
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.phi), self.surrogate.size or self.phi.shape[1]
+
+    def gradient(self, theta: Array, rows: slice) -> Array:
+        """The gradient in theta of the mean risk of some of the examples."""
+        f = self.features[rows]
+        dv = self.surrogate_gradient(self.hypothesis.scores(theta.reshape(-1, self._columns(theta)), f), rows)
+        return self.hypothesis.pullback(f, dv).reshape(theta.shape) / dv.shape[0]
+
+    def surrogate_gradient(self, v: Array, rows: slice) -> Array:
+        """Weighted gradients in score space."""
+        return self.surrogate.risk_and_gradient(v, self.phi[rows])[1] * self.weights[rows, None]
+
+    def _columns(self, theta: Array) -> int:
+        return 1 if getattr(self.hypothesis, "shared", False) else self._shape[1]
+
+
+def check_single_steps(surrogate: Surrogate) -> None:
+    """Refuse scores that a step on one example can put out of order."""
+    if surrogate.needs_intercept:
+        raise ValueError(
+            f"{surrogate!r} is finite for ordered scores only, which steps on single examples do not keep: use 'all-thresholds', "
+            "or solver='lbfgs' or 'newton'."
+        )
 
 
 def _total(parts: Iterable[Any]) -> Any:
@@ -195,21 +273,3 @@ def _total(parts: Iterable[Any]) -> Any:
         else:
             total = total + part
     return total
-
-
-def blas_threads() -> int:
-    """How many threads BLAS may use now; users and joblib limit both in one place."""
-    from threadpoolctl import threadpool_info
-
-    counts = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    return max(1, min(max(counts, default=1), os.cpu_count() or 1))
-
-
-_executor: ThreadPoolExecutor | None = None
-
-
-def _pool() -> ThreadPoolExecutor:
-    global _executor
-    if _executor is None:
-        _executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="taskloss")
-    return _executor

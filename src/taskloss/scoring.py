@@ -11,23 +11,26 @@ from .losses.base import Loss
 
 
 class TaskScorer:
-    """scorer(estimator, X, y) = minus the mean task loss of estimator.predict(X), for any scikit-learn classifier; higher is better."""
+    """scorer(estimator, X, y) = minus the mean task loss of estimator.predict(X), for any scikit-learn classifier."""
 
     def __init__(self, loss: Loss):
         self.loss = loss
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         order = getattr(estimator, "classes_", None) if self.loss.kind == "classes" else None
-        return -mean_loss(self.loss, estimator.predict(X), y, sample_weight, order)
+        losses = losses_of(self.loss, estimator.predict(X), y, order)
+        return -float(np.average(losses, weights=sample_weight))
 
     def __repr__(self) -> str:
         return f"{self.loss!r}.scorer()"
 
 
-def mean_loss(loss: Loss, z: Any, y: Any, sample_weight: Any = None, order: Any = None) -> float:
-    """The mean task loss of users' predictions z against users' labels y."""
-    named = loss.label_names() if hasattr(loss, "label_names") else None
-    labels = labels_for(loss, y, named if named is not None else order)
+def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:
+    """The task loss of users' predictions z against users' labels y, example by example.
+
+    order lists the labels in the order of the loss's columns, where the loss itself does not name them.
+    """
+    named = getattr(loss, "label_names", lambda: None)()
+    labels = labels_for(loss, y, order if named is None and loss.kind == "classes" else named)
     bound = loss.bind_names(labels.classes).bind(labels.size)
-    losses = bound(labels.encode_outputs(z, bound), labels.encode(y))
-    return float(np.average(losses, weights=sample_weight))
+    return bound(labels.encode_outputs(z, bound), labels.encode(y))

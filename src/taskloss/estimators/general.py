@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -15,16 +13,16 @@ from ..hypotheses.base import Hypothesis
 from ..labels import labels_for
 from ..losses.base import Loss
 from ..risk import EmpiricalRisk
-from ..solvers.base import Progress, Solver
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, keep
+from .base import Decoder, Minimiser, keep
+from .streaming import Streaming
 
 
 class ConsistencyWarning(UserWarning):
     """The surrogate does not determine the moments that decoding needs."""
 
 
-class TaskLossEstimator(Decoder):
+class TaskLossEstimator(Streaming, Minimiser, Decoder):
     """Fit a surrogate's scores to data, and predict what minimises a discrete loss in expectation.
 
     theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |theta|^2 (the intercept is not penalised): scikit-learn's C
@@ -37,7 +35,8 @@ class TaskLossEstimator(Decoder):
         label sets.
     hypothesis : a hypothesis or its name.
     alpha : strength of the penalty, above zero.
-    solver : "auto", "lbfgs", "newton" or a solver.
+    solver : "auto", "lbfgs", "newton", or a solver such as ASGD(radius=...), which takes one pass over the examples and
+        looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
@@ -48,7 +47,8 @@ class TaskLossEstimator(Decoder):
     Attributes
     ----------
     loss_, surrogate_, hypothesis_ : the parts, with their sizes.
-    theta_, coef_, intercept_ : parameters; scores are coef_ @ x + intercept_.
+    theta_, coef_, intercept_ : parameters; scores are coef_ @ x + intercept_, with a kernel's values at its centres in
+        the place of x.
     solution_ : status, iterations, value and estimated relative gap of the fit.
     classes_, outputs_ : labels, and what may be predicted.
     """
@@ -86,54 +86,37 @@ class TaskLossEstimator(Decoder):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets."""
         self._check_numbers()
+        self.close_stream()
         loss = self._make_loss()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        dtypes = list(Hypothesis.resolve(self.hypothesis).dtypes)
+        X = validate_data(self, X, accept_sparse="csr", dtype=dtypes)
         labels = labels_for(loss, y, self._order())
         labels.check()
         codes = labels.encode(y)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels, X)
-        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))
+        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
         if surrogate.needs_intercept and not getattr(hypothesis, "fit_intercept", True):
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
+        hypothesis = hypothesis.bind(X)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = EmpiricalRisk(hypothesis, surrogate, X, phi, weights, self.alpha)
         last: Any = getattr(self, "theta_", None)
-        warm = self.warm_start and last is not None and last.shape == risk.start.shape
+        warm = self.warm_start and hypothesis.portable and last is not None and last.shape == risk.start.shape
         theta = last if warm else risk.start
-        solver = self._make_solver(X)
         with risk.serial_blas():
-            progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
-            solution = solver.minimise(risk, risk.flatten(theta), progress)
-        if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=2)
+            solution = self._minimise(risk, risk.flatten(theta), X.dtype)
         self.loss_, self.surrogate_, self.hypothesis_, self.labels_ = loss, surrogate, hypothesis, labels
         self.solution_, self.theta_, self.n_iter_ = solution, risk.unflatten(solution.theta), solution.iterations
         return self
-
-    def _check_numbers(self) -> None:
-        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
-            raise ValueError(
-                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
-            )
-        if not self.tol > 0 or self.max_iter < 1:
-            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
         return Hypothesis.resolve(self.hypothesis)
-
-    def _make_solver(self, X: Any) -> Solver:
-        if not isinstance(self.solver, str):
-            return Solver.resolve(self.solver)
-        # Newton needs few passes where the preconditioner is only a diagonal; L-BFGS where it is nearly the Hessian.
-        name = ("lbfgs" if _has_moments(X) else "newton") if self.solver == "auto" else self.solver
-        floor = 1e-6 if X.dtype == np.float32 else 0.0
-        return Solver.resolve(name).with_params(tol=max(self.tol, floor), max_iter=self.max_iter)
 
     def _order(self) -> Any:
         return None
@@ -180,8 +163,8 @@ class TaskLossEstimator(Decoder):
                 given, classes=present, y=codes, sample_weight=weights if isinstance(given, str) else None
             )
             weights = weights * per_class[codes]
-        if weights.sum() <= 0:
-            raise ValueError("All sample weights are zero: at least one example must count.")
+        if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
+            raise ValueError("All weights are zero: at least one example must count.")
         return weights
 
     # -- predicting --------------------------------------------------------------------------------------------------
@@ -189,18 +172,19 @@ class TaskLossEstimator(Decoder):
     def predict_scores(self, X: Any) -> np.ndarray:
         """The scores v = g(x), before the link."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return np.ascontiguousarray(self.hypothesis_.scores(self.theta_.astype(X.dtype, copy=False), X))
+        X = validate_data(self, X, accept_sparse="csr", dtype=list(self.hypothesis_.dtypes), reset=False)
+        return np.ascontiguousarray(self.hypothesis_.predict(self.theta_.astype(X.dtype, copy=False), X))
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
-        return self.surrogate_.inverse_link(self.predict_scores(X))
+        v = self.predict_scores(X)
+        return self.surrogate_.inverse_link(v)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""
         mu = self.predict_moments(X)
         if self.loss_.kind == "indicator":
-            return np.clip((mu + 1) / 2, 0, 1)
+            return np.clip(self.loss_.probabilities(mu), 0, 1)
         q = np.clip(self.loss_.probabilities(mu), 0, None)
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
@@ -212,11 +196,11 @@ class TaskLossEstimator(Decoder):
 
     @property
     def coef_(self) -> np.ndarray:
-        return self.theta_[: self.n_features_in_].T
+        return self.hypothesis_.expand(self.theta_)[: self.hypothesis_.width(self.n_features_in_)].T
 
     @property
     def intercept_(self) -> np.ndarray:
-        return self.theta_[self.n_features_in_ :].ravel()
+        return self.hypothesis_.expand(self.theta_)[self.hypothesis_.width(self.n_features_in_) :].ravel()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
@@ -224,12 +208,5 @@ class TaskLossEstimator(Decoder):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = getattr(self.hypothesis, "kernel", None) == "precomputed"
         return tags
-
-
-def _has_moments(X: Any) -> bool:
-    from scipy import sparse
-
-    from ..hypotheses.linear import _GRAM_LIMIT
-
-    return not sparse.issparse(X) and X.shape[1] <= _GRAM_LIMIT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,28 +11,76 @@ from ..registry import Part
 
 Array = Any
 
+_FEATURE_BYTES = 1 << 26  # features made at one time when predicting
+
 
 class Hypothesis(Part):
     """Scores g_theta(x) and the way back from score derivatives to parameter derivatives. Knows X and theta alone.
 
-    theta is a 2-d array and X any block of rows. Scores are linear in theta, so that `pullback` is their adjoint and
-    a direction in theta has scores of its own.
+    theta is a 2-d array in whose Euclidean norm the penalty is counted. Scores are linear in it, in two steps: the
+    coefficients expand(theta), made once in a pass over the data, and the features of a block of rows, made once for
+    each block. `pullback` and `contract` are the adjoints of `scores` and `expand`.
     """
+
+    dtypes: ClassVar[tuple[type, ...]] = (np.float64, np.float32)  # of X, the first where it has another
+    portable: ClassVar[bool] = True  # whether theta means the same after binding to other inputs
+
+    def bind(self, X: Any) -> Self:
+        """The same hypothesis with what it takes from the training inputs, such as centres and their scale."""
+        return self
 
     def start(self, X: Any, scores: np.ndarray) -> np.ndarray:
         """Parameters whose scores are these constants, as nearly as the hypothesis allows."""
         raise NotImplementedError
 
-    def scores(self, theta: Array, X: Any) -> np.ndarray:
+    def width(self, inputs: int) -> int:
+        """How many features are made of so many inputs."""
+        return inputs
+
+    @property
+    def makes_features(self) -> bool:
+        """Whether the features are more than the inputs themselves: dense, and made anew in every pass."""
+        return False
+
+    def features(self, X: Any) -> Any:
+        """What of a block of rows the scores are linear in."""
+        return X
+
+    def expand(self, theta: Array) -> Array:
+        """The coefficients on the features that theta stands for."""
+        return theta
+
+    def contract(self, gradient: Array) -> Array:
+        """The derivative in theta from the derivative in the coefficients."""
+        return gradient
+
+    def scores(self, coefficients: Array, features: Any) -> np.ndarray:
         """v = g_theta(x), one row per example."""
         raise NotImplementedError
 
-    def pullback(self, X: Any, dv: Array) -> np.ndarray:
-        """The derivative in theta of the sum over examples of <dv, v>."""
+    def pullback(self, features: Any, dv: Array) -> np.ndarray:
+        """The derivative in the coefficients of the sum over examples of <dv, v>."""
         raise NotImplementedError
 
-    def penalised(self, X: Any, size: int) -> np.ndarray:
-        """Ones for the rows of theta that the penalty acts on and zeros for the others, as a column."""
+    def coordinates(self, X: Any) -> Any:
+        """Features on which theta itself are the coefficients, for methods that look at one example at a time."""
+        return X
+
+    def squared_norms(self, features: Any) -> np.ndarray:
+        """The squared norm of the map from theta to one score, for rows in coordinates."""
+        raise NotImplementedError
+
+    def predict(self, theta: Array, X: Any) -> np.ndarray:
+        """The scores of any number of rows; features are made block by block."""
+        coefficients = self.expand(theta)
+        if not self.makes_features:
+            return self.scores(coefficients, X)
+        blocks = row_blocks(X, max(256, _FEATURE_BYTES // (8 * self.width(X.shape[1]))))
+        parts = [self.scores(coefficients, self.features(X[rows])) for rows in blocks]
+        return np.concatenate(parts) if parts else self.scores(coefficients, self.features(X))
+
+    def penalised(self, X: Any) -> int:
+        """How many rows of theta the penalty acts on; they come first."""
         raise NotImplementedError
 
     @property

@@ -31,33 +31,43 @@ class Linear(Hypothesis):
         return not self.shared
 
     def start(self, X: Any, scores: np.ndarray) -> np.ndarray:
-        d, k = X.shape[1], len(scores)
+        d, k = self._rank(X), len(scores)
         constants = scores if self.fit_intercept else np.zeros(k)
         if self.shared:
             return np.concatenate([np.zeros(d), constants])[:, None]
         return np.vstack([np.zeros((d, k)), constants])
 
+    def _rank(self, X: Any) -> int:
+        """How many parameters a score has besides its intercept."""
+        return X.shape[1]
+
     def split(self, theta: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Weights (d, k) or (d, 1), and the k intercepts."""
         return theta[:d], theta[d:].ravel()
 
-    def scores(self, theta: Array, X: Any) -> np.ndarray:
-        w, b = self.split(theta, X.shape[1])
+    def scores(self, coefficients: Array, features: Any) -> np.ndarray:
+        X = features
+        w, b = self.split(coefficients, X.shape[1])
         # (W^T X^T)^T keeps the scores of a block coordinate by coordinate, so that reductions over coordinates run
         # along contiguous rows.
-        v = X @ np.ascontiguousarray(w) if sparse.issparse(X) else (w.T @ X.T).T
+        v = (w.T @ X.T).T if isinstance(X, np.ndarray) else X @ np.ascontiguousarray(w)
         if self.shared:
             return (b[:, None] + v.T).T
         v += b
         return v
 
-    def pullback(self, X: Any, dv: Array) -> np.ndarray:
-        weights = X.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
+    def pullback(self, features: Any, dv: Array) -> np.ndarray:
+        weights = features.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
         constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(dv.shape[1], dv.dtype)
         return np.concatenate([weights, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
 
-    def penalised(self, X: Any, size: int) -> np.ndarray:
-        return np.concatenate([np.ones(X.shape[1]), np.zeros(size if self.shared else 1)])[:, None]
+    def squared_norms(self, features: Any) -> np.ndarray:
+        """|x|^2 of rows in coordinates, with the intercept's constant feature: the bound kappa^2 on kernels."""
+        squares = features.multiply(features).sum(axis=1) if sparse.issparse(features) else (features**2).sum(axis=1)
+        return np.asarray(squares).ravel() + float(self.fit_intercept)
+
+    def penalised(self, X: Any) -> int:
+        return self._rank(X)
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 

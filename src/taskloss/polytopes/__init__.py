@@ -1,6 +1,14 @@
 """The sets M = hull phi(Y) and D: geometry and inference. Knows no loss and no data."""
 
+from typing import TYPE_CHECKING
+
 from ..registry import publish
 from .base import Polytope
+
+if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .cube import Cube as Cube
+    from .hull import Hull as Hull
+    from .product import Product as Product
+    from .simplex import Simplex as Simplex
 
 __all__ = publish(__name__, Polytope)

@@ -30,6 +30,8 @@ class Polytope(Part):
         """Dimension of the affine hull, r <= k."""
         raise NotImplementedError
 
+    rows: int | None = None  # how many rows, where the coordinates are a table whose rows each lie in a simplex
+
     @classmethod
     def examples(cls) -> list[Self]:
         return [cls(3)]
@@ -56,6 +58,11 @@ class Polytope(Part):
     def entropy_gradient(self, mu: Array) -> Array:
         """Gradient of the entropy within the affine hull; minus a score v with marginals(v) = mu."""
         raise NotImplementedError
+
+    def largest_variance(self) -> float:
+        """No law on the vertices gives <u, phi> a larger variance for |u|_2 = 1: a bound on the norm of `covariance`."""
+        low, high = self.bounds()
+        return float(((high - low) ** 2).sum() / 4)
 
     def maximiser(self, v: Array) -> Array:
         """A vertex that maximises <v, phi>."""

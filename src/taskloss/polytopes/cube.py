@@ -50,6 +50,9 @@ class Cube(Polytope):
         variance = self.width**2 * q * (1 - q)
         return lambda u: variance * u
 
+    def largest_variance(self) -> float:
+        return self.width**2 / 4
+
     def entropy(self, mu: Array) -> Array:
         q = (mu - self.low) / self.width
         return -array_namespace(mu).sum(xlogx(q) + xlogx(1 - q), axis=-1)

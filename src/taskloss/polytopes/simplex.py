@@ -42,6 +42,9 @@ class Simplex(Polytope):
         xp = array_namespace(mu)
         return lambda u: mu * (u - xp.sum(mu * u, axis=-1, keepdims=True))
 
+    def largest_variance(self) -> float:
+        return 0.5  # half of each of two vertices, which are sqrt(2) apart
+
     def entropy(self, mu: Array) -> Array:
         return -array_namespace(mu).sum(xlogx(mu), axis=-1)
 

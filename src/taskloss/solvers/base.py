@@ -32,6 +32,7 @@ class Status(enum.Enum):
     MAX_ITER = (
         "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
     )
+    PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
     INTERRUPTED = "Interrupted: the best parameters so far are kept."
 
 
@@ -48,7 +49,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        return self.status in (Status.CONVERGED, Status.STALLED)
+        return self.status in (Status.CONVERGED, Status.STALLED, Status.PASSED)
 
 
 class Solver(Part):
@@ -83,11 +84,20 @@ class Progress:
         self.first = max(self.first or gap, gap)
         span = np.log(self.first / self.tol)
         share = 1.0 if span <= 0 else float(np.clip(np.log(self.first / gap) / span, 0, 1))
+        self.draw(share, f"{iteration:4d} iterations, objective {value:.6g}, gap {gap:.1e}")
+
+    def count(self, done: int, total: int | None, what: str) -> None:
+        """The same line for work that is counted."""
+        self.draw(
+            0.0 if not total else min(done / total, 1.0), f"{done:,}{'' if not total else f' of {total:,}'} {what}"
+        )
+
+    def draw(self, share: float, text: str) -> None:
         done = round(self.width * share)
         bar = "█" * done + "·" * (self.width - done)
-        self.stream.write(f"\r{self.label} |{bar}| {iteration:4d} iterations, objective {value:.6g}, gap {gap:.1e} ")
+        self.stream.write(f"\r{self.label} |{bar}| {text} ")
         self.stream.flush()
 
-    def close(self, status: Status) -> None:
-        self.stream.write(f"\n{status.value}\n")
+    def close(self, status: Status | str) -> None:
+        self.stream.write(f"\n{status.value if isinstance(status, Status) else status}\n")
         self.stream.flush()

@@ -29,6 +29,9 @@ class Surrogate(Part):
 
     canonical: ClassVar[bool] = True
     needs_intercept: ClassVar[bool] = False
+    smoothing: ClassVar[float] = (
+        0.0  # how much of the domain's centre to mix into labels where S has to act as a barrier
+    )
 
     @property
     def calibrated(self) -> bool:
@@ -37,6 +40,11 @@ class Surrogate(Part):
     @property
     def smooth(self) -> bool:
         return True
+
+    @property
+    def smoothness(self) -> float | None:
+        """beta, where the gradient of S in v is beta-Lipschitz in the l2 norm; None where it is not, or not known."""
+        return None
 
     @property
     def domain(self) -> Polytope | None:
@@ -143,12 +151,14 @@ class Surrogate(Part):
 def automatic(polytope: Polytope) -> Surrogate:
     """The surrogate for a marginal polytope when the user names none: maximum entropy where it is cheap."""
     from .coordinatewise import Independent
-    from .maxentropy import Multinomial
+    from .maxentropy import Multinomial, RowMultinomial
     from .quadratic import Quadratic
 
-    low, high = polytope.bounds()
     if isinstance(polytope, Simplex):
         return Multinomial()
+    if polytope.rows is not None:
+        return RowMultinomial()
+    low, high = polytope.bounds()
     if np.allclose(low, -1) and np.allclose(high, 1):
         return Independent()
     return Quadratic()

@@ -56,6 +56,10 @@ class Coordinatewise(Surrogate):
         return self.phi_margin.smooth
 
     @property
+    def smoothness(self) -> float | None:
+        return self.phi_margin.smoothness
+
+    @property
     def separable(self) -> bool:
         return True
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._arrays import array_namespace, expit, logit, safe_exp, softplus
+from .._arrays import array_namespace, capped_exp, expit, logit, safe_exp, softplus
 from ..polytopes.base import Polytope
 from ..polytopes.simplex import Simplex
 from ..registry import Part
@@ -99,7 +99,9 @@ class CLogLog(Link):
     name = "cloglog"
 
     def log_cdf(self, v: Array) -> Array:
-        return _log1mexp(safe_exp(v))
+        # For a small rate x = exp(v), log(1 - exp(-x)) is log x, which does not underflow with x.
+        xp = array_namespace(v)
+        return xp.where(v < -35, v, _log1mexp(safe_exp(v)))
 
     def log_survival(self, v: Array) -> Array:
         return -safe_exp(v)
@@ -115,24 +117,27 @@ class CLogLog(Link):
         return xp.log(-xp.log1p(-q))
 
     def log_gap(self, a: Array, b: Array) -> Array:
+        xp = array_namespace(a)
         rate = safe_exp(a)
-        return _log1mexp(safe_exp(b) - rate) - rate
+        return xp.where(b < -35, b + _log1mexp(b - a), _log1mexp(safe_exp(b) - rate) - rate)
 
 
 class CumulativeLink(Surrogate):
     """S(v, e_y) = -log(F(v_y) - F(v_{y-1})): the likelihood of a law on n_classes labels whose cumulative sums are
     F(v).
 
-    Domain: scores v in R^(n_classes - 1) in increasing order. S is infinite unless the gap around y is open, so that
-    a solver that starts in order stays in order wherever each label can occur; `inverse_link` puts scores that are
-    not in order back. Moments in the simplex; h is the negative entropy, 1-strongly convex in the l1 norm; the link
-    is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for P(Y <= j): a larger score means a smaller label, the other way
-    round from all-thresholds. S is convex for each of the links here (their densities are log-concave).
+    Domain: scores v in R^(n_classes - 1) in increasing order; S is infinite unless the gap around y is open, and training
+    keeps all gaps open by mixing `smoothing` of the uniform law into labels where nothing else does (see EmpiricalRisk).
+    Where new inputs have scores out of order, `inverse_link` takes the nearest ordered ones. Moments in the simplex; h is
+    the negative entropy, 1-strongly convex in the l1 norm; the link is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for
+    P(Y <= j): a larger score means a smaller label, the other way round from all-thresholds. S is convex for each of the
+    links here (their densities are log-concave).
     """
 
     name = "cumulative-link"
     canonical = False
     needs_intercept = True
+    smoothing = 1e-4
     aliases = {"link": "_link"}
 
     def __init__(self, link: Any = "logit", n_classes: int | None = None):
@@ -187,7 +192,7 @@ class CumulativeLink(Surrogate):
         def ratio(chosen: Array, log_p: Array) -> Array:
             seen = (chosen > 0) & xp.isfinite(log_p)
             return xp.where(
-                seen, xp.exp(xp.where(seen, density - log_p, xp.zeros_like(density))), xp.zeros_like(density)
+                seen, capped_exp(xp.where(seen, density - log_p, xp.zeros_like(density))), xp.zeros_like(density)
             )
 
         return log_q, ratio(phi[..., :-1], log_q[..., :-1]), ratio(phi[..., 1:], log_q[..., 1:])
@@ -195,7 +200,7 @@ class CumulativeLink(Surrogate):
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         xp = array_namespace(v)
         log_q, below, above = self._ratios(v, phi)
-        terms = -xp.sum(xp.where(phi > 0, phi * log_q, xp.zeros_like(log_q)), axis=-1, keepdims=True)
+        terms = -xp.sum(phi * xp.where(phi > 0, log_q, xp.zeros_like(log_q)), axis=-1, keepdims=True)
         return terms, phi[..., 1:] * above - phi[..., :-1] * below
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:

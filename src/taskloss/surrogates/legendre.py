@@ -53,13 +53,15 @@ class Legendre(Surrogate):
         )
 
     def _differences(self, mu: np.ndarray) -> np.ndarray:
-        """Central differences along the affine hull of the domain, steps kept inside it."""
+        """Fourth-order differences of h along the affine hull of the domain, steps kept inside it."""
         basis = self._basis(mu.shape[-1])
-        step = 6e-6 * self._room(mu)
+        step = 2e-3 * self._room(mu)
         slopes = []
         for direction in basis:
-            up, down = self.potential(mu + step * direction), self.potential(mu - step * direction)
-            slopes.append((up - down) / (2 * step[..., 0]))
+            near, far = (
+                self.potential(mu + s * direction) - self.potential(mu - s * direction) for s in (step, 2 * step)
+            )
+            slopes.append((8 * near - far) / (12 * step[..., 0]))
         return np.stack(slopes, axis=-1) @ basis
 
     def _basis(self, k: int) -> np.ndarray:
@@ -70,21 +72,27 @@ class Legendre(Surrogate):
         return np.linalg.svd(vertices - vertices.mean(0))[2][: self._domain.dimension]
 
     def _room(self, mu: np.ndarray) -> np.ndarray:
-        """How far each point may move and stay in the domain's box, at most 1."""
+        """How far each point may move and stay in the domain's box; its own scale where there is none."""
         if self._domain is None:
-            return np.ones((*mu.shape[:-1], 1))
+            return np.maximum(np.abs(mu).max(-1, keepdims=True), 1.0)
         low, high = self._domain.bounds()
         return np.clip(np.minimum(mu - low, high - mu).min(-1, keepdims=True), 1e-12, 1.0)
 
     def _curvature(self, mu: np.ndarray, basis: np.ndarray) -> np.ndarray:
-        """The Hessian of h in the basis, by differences of the gradient."""
-        step = 1e-5 * self._room(mu)
-        columns = []
-        for direction in basis:
-            change = self.link(mu + step * direction) - self.link(mu - step * direction)
-            columns.append(change @ basis.T / (2 * step))
-        hessian = np.stack(columns, axis=-1)
-        return (hessian + np.swapaxes(hessian, -1, -2)) / 2
+        """The Hessian of h in the basis, by second differences."""
+        step = 1e-2 * self._room(mu)
+        hessian = np.empty((*mu.shape[:-1], len(basis), len(basis)))
+        for i, a in enumerate(basis):
+            for j, b in enumerate(basis[: i + 1]):
+                up, down = step * (a + b), step * (a - b)
+                corners = (
+                    self.potential(mu + up)
+                    - self.potential(mu + down)
+                    - self.potential(mu - down)
+                    + self.potential(mu - up)
+                )
+                hessian[..., i, j] = hessian[..., j, i] = corners / (4 * step[..., 0] ** 2)
+        return hessian
 
     def inverse_link(self, v: Array) -> Array:
         if self.inverse_gradient is not None:
@@ -101,15 +109,16 @@ class Legendre(Surrogate):
             gradient = (self.link(u) - v) @ basis.T
             hessian = self._curvature(u, basis)
             least = np.linalg.eigvalsh(hessian)[:, 0]
-            if least.min() < -1e-6 * max(1.0, float(np.abs(hessian).max())):
+            if (least < -1e-3 * np.abs(hessian).max((-1, -2))).any():
                 raise ValueError(
                     f"The potential is not convex: its curvature at {u[least.argmin()]} is {least.min():.3g}."
                 )
-            step = -np.linalg.solve(hessian + 1e-14 * np.eye(len(basis)), gradient[..., None])[..., 0]
+            step = -np.einsum("nij,nj->ni", np.linalg.pinv(hessian, hermitian=True), gradient)
             slope = (gradient * step).sum(-1)
-            if np.abs(slope).max() < 1e-24:
+            moved = self._damped(u, step @ basis, slope, v)
+            if np.abs(moved - u).max() <= 1e-15 * np.abs(u).max():
                 break
-            u = self._damped(u, step @ basis, slope, v)
+            u = moved
         return u
 
     def _damped(self, u: np.ndarray, step: np.ndarray, slope: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -124,7 +133,7 @@ class Legendre(Surrogate):
             trial = u + t[:, None] * step
             with np.errstate(all="ignore"):
                 new = self.potential(trial) - (v * trial).sum(-1)
-            worse = ~(new <= value + 1e-4 * t * slope + 1e-14 * np.abs(value))
+            worse = ~(new <= value + 1e-4 * t * slope + 1e-15 * np.abs(value))
             if not worse.any():
                 break
             t[worse] /= 2

@@ -27,6 +27,10 @@ class Quadratic(Surrogate):
         return v
 
     @property
+    def smoothness(self) -> float:
+        return 1.0
+
+    @property
     def separable(self) -> bool:
         return True
 

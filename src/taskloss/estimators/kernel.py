@@ -1,0 +1,390 @@
+"""Kernel ridge regression for any loss on any outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..hypotheses.base import row_blocks
+from ..hypotheses.gram import gram, spectrum
+from ..labels import labels_for
+from ..losses.base import Loss
+from ..losses.tabular import Tabular
+from ..solvers.base import Progress
+from .base import keep
+
+_GRID = 19  # strengths of penalty that are compared where none is given
+_BLOCK = 1 << 24  # kernel values that are held at one time when predicting
+
+
+class KernelPredictor(BaseEstimator):
+    """f(x) = argmin_z sum_i a_i(x) L(z, y_i): the quadratic surrogate by kernel ridge regression, for any loss.
+
+    The weights a(x) are those with which kernel ridge regression would average any numbers in the place of the y_i,
+    so that L is only ever evaluated, never decomposed: outputs may be strings, sets, rankings, or points on a sphere.
+    For a loss with an embedding it equals ridge regression on phi(y), decoded. With the intercept the weights sum to
+    one.
+
+    Parameters
+    ----------
+    loss : a callable L(z, y) that returns a number, or a loss of this library or its name.
+    kernel, gamma, degree, coef0, kernel_params, fit_intercept : as in `hypotheses.Kernel`. With a callable kernel the
+        inputs may be any objects: k(A, B) takes two sequences of them.
+    alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "loo": the one of
+        `alphas` whose leave-one-out risk, of the task loss itself, is least. The whole path costs one
+        eigendecomposition.
+    alphas : the strengths to compare; None is a grid over nine decades, in units of the mean of k(x, x).
+    candidates : the outputs to choose from; None is the distinct y_i, or for a loss of this library all its outputs.
+    decoder : a callable (weights, labels) -> z that minimises sum_j weights[j] L(z, labels[j]) in its own way, over the
+        distinct labels seen; it takes the place of the candidates.
+    refine : a callable (z, objective) -> z that improves the best candidate in a continuous space of outputs, where
+        objective(z) is the weighted loss. Leave-one-out risk is that of the candidates, before refinement.
+    vectorised : the callable loss takes sequences Z and Y and returns all len(Z) x len(Y) losses.
+    verbose : show progress.
+
+    Attributes
+    ----------
+    alpha_, alphas_, loo_risks_ : the strength in use, those compared, and their leave-one-out risks.
+    labels_ : the distinct labels seen, where the loss is a callable.
+    """
+
+    def __init__(
+        self,
+        loss: Any = "zero-one",
+        kernel: Any = "rbf",
+        *,
+        alpha: Any = "loo",
+        alphas: Any = None,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict | None = None,
+        fit_intercept: bool = True,
+        candidates: Sequence | None = None,
+        decoder: Callable | None = None,
+        refine: Callable | None = None,
+        vectorised: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to X and y, one output of any type per row."""
+        alphas = self._check_alphas()
+        X = self._inputs(X, fitting=True)
+        n = len(X) if not hasattr(X, "shape") else X.shape[0]
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        if len(y) != n:
+            raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
+        if n < 2:
+            raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
+        task = self._task(self.loss, y)
+        self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
+        k = np.array(self.gram_(X), dtype=float)
+        scale = float(np.trace(k)) / n
+        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept)
+        self._y, self._fitted = y, task
+        self.alphas_ = alphas if alphas is not None else np.logspace(-8, 1, _GRID) * max(scale, 1e-300)
+        self.loo_risks_ = self._path(task) if alphas is None or len(alphas) > 1 else np.full(1, np.nan)
+        best = np.flatnonzero(self.loo_risks_ <= np.nanmin(self.loo_risks_)) if len(self.alphas_) > 1 else [0]
+        self.alpha_ = float(self.alphas_[best[-1]])  # of equal risks the strongest penalty
+        self._targets = self._solve(task.targets, self.alpha_)
+        return self
+
+    def _check_alphas(self) -> np.ndarray | None:
+        given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
+        if isinstance(self.alpha, str) and self.alpha != "loo":
+            raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
+        if given is None:
+            return None
+        alphas = np.sort(np.asarray(given, dtype=float).ravel())
+        if not len(alphas) or not (np.isfinite(alphas).all() and alphas[0] > 0):
+            raise ValueError(
+                f"alpha must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
+                "repeat the training outputs."
+            )
+        return alphas
+
+    def _inputs(self, X: Any, fitting: bool) -> Any:
+        if callable(self.kernel):
+            if hasattr(X, "shape"):
+                return X
+            return _rows(X)
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=fitting)
+
+    def _task(self, loss: Any, y: Any) -> _Embedded | _Listed:
+        if not callable(loss) or isinstance(loss, Loss):
+            if self.candidates is None and self.decoder is None:
+                return _Embedded(Loss.resolve(loss), y)
+            loss = Loss.resolve(loss)
+            labels = labels_for(loss, y)
+            bound = loss.bind_names(labels.classes).bind(labels.size)
+
+            def pairs(z: Any, y: Any) -> float:
+                return float(bound(labels.encode_outputs(_one(z), bound), labels.encode(_one(y)))[0])
+
+            return _Listed(pairs, y, self.candidates, self.decoder, False, self._progress("loss"))
+        return _Listed(loss, y, self.candidates, self.decoder, self.vectorised, self._progress("loss"))
+
+    def _progress(self, what: str) -> Progress | None:
+        return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
+
+    # -- the path: with R = U (S + n alpha)^-1 U', residuals are n alpha R y, and without example i they are R y / R_ii
+
+    def _solve(self, targets: np.ndarray, alpha: float) -> np.ndarray:
+        """Coefficients on the kernel's centres, and in the last row the intercepts."""
+        n = len(targets)
+        c = self._vectors @ ((self._vectors.T @ targets) / (self._values + n * alpha)[:, None])
+        intercept = targets.mean(axis=0) - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
+        return np.vstack([c, intercept])
+
+    def _path(self, task: _Embedded | _Listed) -> np.ndarray:
+        """The leave-one-out risk of the task loss at each strength."""
+        progress = self._progress("path")
+        shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
+        diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
+        rotated = self._vectors.T @ task.targets
+        risks = []
+        for i in range(len(self.alphas_)):
+            residuals = self._vectors @ (rotated * shrunk[:, [i]])
+            mu = task.targets - residuals / diagonals[:, [i]]
+            risks.append(float(task.losses(mu).mean()))
+            if progress is not None:
+                progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")
+        if progress is not None:
+            progress.close("The least leave-one-out risk decides.")
+        return np.array(risks)
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def predict_weights(self, X: Any, alpha: float | None = None) -> np.ndarray:
+        """a_i(x), one row per example and one column per training point."""
+        return self._average(X, np.eye(len(self._y)), alpha)
+
+    def predict_moments(self, X: Any, alpha: float | None = None) -> np.ndarray:
+        """mu(x) = sum_i a_i(x) phi(y_i); for a callable loss phi indicates the distinct labels."""
+        check_is_fitted(self)
+        return self._average(X, self._fitted.targets, alpha)
+
+    def predict(self, X: Any, loss: Any = None, alpha: float | None = None) -> Any:
+        """The outputs of least weighted loss.
+
+        loss: another loss on the same outputs; the weights are the same. alpha: another strength of the penalty, from
+        the same eigendecomposition.
+        """
+        check_is_fitted(self)
+        task = self._fitted if loss is None else self._task(loss, self._y)
+        mu = self._average(X, task.targets, alpha)
+        z = task.outputs(task.decode(mu))
+        if self.refine is None:
+            return z
+        return _like([self.refine(one, task.objective(row)) for one, row in zip(z, mu, strict=True)], z)
+
+    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
+        """The weighted loss of each prediction, an estimate of its expectation; weights of both signs may take it below zero."""
+        check_is_fitted(self)
+        task = self._fitted if loss is None else self._task(loss, self._y)
+        mu = self._average(X, task.targets, None)
+        if self.refine is None:
+            return task.expected(task.decode(mu), mu)
+        z = self.predict(X, loss)
+        return np.array([task.objective(row)(one) for one, row in zip(z, mu, strict=True)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the mean task loss; higher is better."""
+        return -float(np.mean(self._fitted.pairwise(self.predict(X), y)))
+
+    def _average(self, X: Any, targets: np.ndarray, alpha: float | None) -> np.ndarray:
+        check_is_fitted(self)
+        if alpha is not None and not alpha > 0:
+            raise ValueError(f"alpha must be finite and above zero, got {alpha!r}.")
+        same = alpha is None and targets is self._fitted.targets
+        c = self._targets if same else self._solve(targets, self.alpha_ if alpha is None else alpha)
+        X = self._inputs(X, fitting=False)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        step = max(1, _BLOCK // self.gram_.size)
+        parts = [self.gram_(X[i : i + step]) @ c[:-1] + c[-1] for i in range(0, n, step)]
+        return np.concatenate(parts) if parts else np.zeros((0, c.shape[1]))
+
+    @property
+    def labels_(self) -> Any:
+        check_is_fitted(self)
+        return self._fitted.labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_targets")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+
+class _Embedded:
+    """A loss of the library: averages of phi(y), decoded by the loss itself."""
+
+    def __init__(self, loss: Loss, y: Any):
+        self.translator = labels_for(loss, y)
+        self.translator.check()
+        loss = loss.bind_names(self.translator.classes).bind(self.translator.size)
+        # Ridge regression on indicators and on any other embedding give the same decisions; only in this one is the
+        # constant the same for every output, and the weights need not sum to one.
+        self.loss = loss.with_params(embedding="canonical") if isinstance(loss, Tabular) else loss
+        self.codes = self.translator.encode(y)
+        self.targets = self.loss.phi(self.codes)
+        self.labels = self.translator.classes
+
+    def decode(self, mu: np.ndarray) -> np.ndarray:
+        return self.loss.decode(mu)
+
+    def outputs(self, z: np.ndarray) -> Any:
+        return self.translator.translate(z, self.loss)
+
+    def losses(self, mu: np.ndarray) -> np.ndarray:
+        return self.loss(self.decode(mu), self.codes)
+
+    def expected(self, z: np.ndarray, mu: np.ndarray) -> np.ndarray:
+        return self.loss.bayes_risk(z, mu)
+
+    def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
+        encode = self.translator.encode_outputs
+        return lambda z: float(self.expected(encode(_one(z), self.loss), mu[None])[0])
+
+    def pairwise(self, z: Any, y: Any) -> np.ndarray:
+        return self.loss(self.translator.encode_outputs(z, self.loss), self.translator.encode(y))
+
+
+class _Listed:
+    """A callable loss: weights over the distinct labels, and the losses of each candidate against them in a table."""
+
+    def __init__(
+        self,
+        loss: Callable,
+        y: Any,
+        candidates: Any,
+        decoder: Callable | None,
+        vectorised: bool,
+        progress: Progress | None = None,
+    ):
+        self.loss, self.decoder, self.vectorised = loss, decoder, vectorised
+        y = _rows(y)
+        first: dict[Any, int] = {}
+        self.codes = np.array([first.setdefault(_key(one), len(first)) for one in y])
+        self.labels = y[np.unique(self.codes, return_index=True)[1]]
+        self.targets = np.eye(len(first))[self.codes]
+        self.alone = np.bincount(self.codes)[self.codes] == 1
+        self.chosen = candidates is None
+        self.candidates = self.labels if candidates is None else _rows(candidates)
+        if not len(self.candidates):
+            raise ValueError("There are no candidates to choose from.")
+        self.table = None if decoder is not None else self._table(self.candidates, self.labels, progress)
+
+    def _table(self, z: Any, y: Any, progress: Progress | None = None) -> np.ndarray:
+        """All losses L(z, y), checked."""
+        if self.vectorised:
+            table = np.asarray(self.loss(z, y), dtype=float)
+            if table.shape != (len(z), len(y)):
+                raise ValueError(
+                    f"A vectorised loss must return one number for each output and label, shape {(len(z), len(y))}, but returned {table.shape}."
+                )
+        else:
+            table = np.empty((len(z), len(y)))
+            for i, one in enumerate(z):
+                table[i] = [_number(self.loss(one, other)) for other in y]
+                if progress is not None:
+                    progress.count((i + 1) * len(y), len(z) * len(y), "pairs")
+            if progress is not None:
+                progress.close("All losses are known.")
+        if not np.isfinite(table).all():
+            i, j = np.argwhere(~np.isfinite(table))[0]
+            raise ValueError(
+                f"The loss returned {table[i, j]} for the output {z[i]!r} and the label {y[j]!r}; it must be finite."
+            )
+        return table
+
+    def decode(self, mu: np.ndarray, hidden: np.ndarray | None = None) -> Any:
+        if self.decoder is not None:
+            return _rows([self.decoder(row, self.labels) for row in mu])
+        assert self.table is not None
+        scores = mu @ self.table.T
+        if hidden is not None:
+            scores[hidden, self.codes[hidden]] = np.inf
+        return np.argmin(scores, axis=1)
+
+    def outputs(self, z: Any) -> Any:
+        return z if self.decoder is not None else _like(self.candidates[z], self.candidates)
+
+    def losses(self, mu: np.ndarray) -> np.ndarray:
+        """L at the training points; a label that only its own row shows is no candidate where that row is left out."""
+        z = self.decode(mu, self.alone if self.chosen and len(self.candidates) > 1 else None)
+        if self.decoder is not None:
+            return self.pairwise(z, self.labels[self.codes])
+        assert self.table is not None
+        return self.table[z, self.codes]
+
+    def expected(self, z: Any, mu: np.ndarray) -> np.ndarray:
+        if self.decoder is not None:
+            return np.array([self.objective(row)(one) for one, row in zip(z, mu, strict=True)])
+        assert self.table is not None
+        return np.einsum("nm,nm->n", mu, self.table[z])
+
+    def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
+        return lambda z: float(self._table(_rows([z]), self.labels)[0] @ mu)
+
+    def pairwise(self, z: Any, y: Any) -> np.ndarray:
+        z, y = _rows(z), _rows(y)
+        return np.array([self._table(z[i : i + 1], y[i : i + 1])[0, 0] for i in range(len(y))])
+
+
+def _rows(values: Any) -> np.ndarray:
+    """Objects of any type, one per row: numbers and strings as they are, others in an array of objects."""
+    if hasattr(values, "shape") and not hasattr(values, "columns"):
+        return values if not hasattr(values, "to_numpy") else values.to_numpy()
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    out = np.empty(len(values), dtype=object)
+    out[:] = list(values)
+    return out
+
+
+def _like(values: Any, template: Any) -> Any:
+    """Plain numbers and strings as an array of their own, other outputs as they are."""
+    rows = values if isinstance(values, np.ndarray) else _rows(values)
+    if isinstance(template, np.ndarray) and template.dtype != object:
+        return np.asarray(rows.tolist()) if rows.dtype == object else rows
+    return rows
+
+
+def _one(value: Any) -> Any:
+    return np.asarray(value)[None] if np.ndim(value) else _rows([value])
+
+
+def _key(value: Any) -> Any:
+    """Something to tell labels apart by."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if isinstance(value, list):
+        return tuple(_key(v) for v in value)
+    return frozenset(value) if isinstance(value, set) else value
+
+
+def _number(value: Any) -> float:
+    try:
+        if np.ndim(value) == 0:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    shape = np.shape(value) if hasattr(value, "__len__") and not isinstance(value, str) else ()
+    what = f"an array of shape {shape}" if shape else repr(value)
+    raise ValueError(
+        f"The loss must return one number for an output z and a label y, but returned {what}; or set vectorised=True."
+    )

@@ -1,0 +1,26 @@
+"""Every registered part's examples, for the laws."""
+
+from taskloss.losses import Loss
+from taskloss.margins import Margin
+from taskloss.polytopes import Polytope
+from taskloss.surrogates import Surrogate
+
+
+def examples(kind):
+    """(id, instance) of every example of every registered part of a kind."""
+    return [
+        (f"{name}-{i}", part) for name, cls in sorted(kind.registry.items()) for i, part in enumerate(cls.examples())
+    ]
+
+
+def parametrise(kind):
+    import pytest
+
+    found = examples(kind)
+    return pytest.mark.parametrize("part", [p for _, p in found], ids=[i for i, _ in found])
+
+
+every_loss = parametrise(Loss)
+every_margin = parametrise(Margin)
+every_polytope = parametrise(Polytope)
+every_surrogate = parametrise(Surrogate)

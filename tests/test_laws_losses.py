@@ -1,0 +1,190 @@
+"""Laws that every loss obeys."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
+from tests.parts import every_loss
+
+from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Squared, Tabular, TreeDistance, ZeroOne
+
+
+def all_pairs(loss):
+    z, y = loss.outputs(), loss.labels()
+    i, j = np.indices((len(z), len(y))).reshape(2, -1)
+    return z[i], y[j]
+
+
+@every_loss
+def test_decomposition_is_the_loss(part):
+    z, y = all_pairs(part)
+    inner = (part.psi(z) * part.phi(y)).sum(-1)
+    np.testing.assert_allclose(inner + part.offset(z), part(z, y), atol=1e-9)
+    np.testing.assert_allclose(part.matrix().ravel(), part(z, y))
+
+
+@every_loss
+def test_bayes_risk_is_the_expected_loss(part):
+    rng = np.random.default_rng(0)
+    y = part.labels()
+    law = rng.dirichlet(np.ones(len(y)), 6)
+    mu = law @ part.phi(y)
+    for z, row in zip(part.outputs(), part.matrix(), strict=True):
+        zs = np.broadcast_to(z, (6, *np.shape(z)))
+        np.testing.assert_allclose(part.bayes_risk(zs, mu), law @ row, atol=1e-9)
+
+
+@every_loss
+@given(data=st.data())
+def test_decode_equals_enumeration(part, data):
+    """For any vector, in M or not: surrogates with a domain larger than M send us those."""
+    mu = data.draw(arrays(float, (4, part.phi(part.labels()).shape[1]), elements=st.floats(-1, 1, width=32)))
+    z = part.outputs()
+    risks = mu @ part.psi(z).T + np.broadcast_to(part.offset(z), len(z))
+    chosen = part.bayes_risk(part.decode(mu), mu)
+    np.testing.assert_allclose(chosen, risks.min(1), atol=1e-9)
+
+
+@every_loss
+def test_polytope_is_the_hull_of_the_labels(part):
+    phi = part.phi(part.labels())
+    vertices = part.polytope.vertices()
+    assert {tuple(row) for row in phi.round(9)} == {tuple(row) for row in vertices.round(9)}
+
+
+@every_loss
+def test_phi_keeps_its_values_in_one_byte(part):
+    y = part.labels()
+    if part.integral_phi:
+        np.testing.assert_array_equal(part.phi(y, dtype=np.int8), part.phi(y))
+
+
+@every_loss
+def test_binding_is_idempotent_and_refuses_another_size(part):
+    size = part.phi(part.labels()).shape[1] if part.kind == "indicator" else len(part.labels())
+    assert part.bind(size) == part
+    with pytest.raises(ValueError, match=str(size + 1)):
+        part.bind(size + 1)
+
+
+tabular = pytest.mark.parametrize(
+    "loss",
+    [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance) for p in cls.examples()],
+    ids=repr,
+)
+
+
+@tabular
+def test_probabilities_invert_the_embedding(loss):
+    law = np.random.default_rng(1).dirichlet(np.ones(loss.n_labels), 5)
+    if not loss.canonical and not loss.polytope.independent:
+        pytest.skip("a law is not fixed by its moments here")
+    np.testing.assert_allclose(loss.probabilities(law @ loss.table), law, atol=1e-9)
+
+
+@tabular
+def test_costs_per_example(loss):
+    rng = np.random.default_rng(2)
+    if not loss.canonical and not loss.polytope.independent:
+        pytest.skip("a law is not fixed by its moments here")
+    law = rng.dirichlet(np.ones(loss.n_labels), 7)
+    mu = law @ loss.table
+    full = rng.uniform(0, 5, (7, loss.n_outputs, loss.n_labels))
+    np.testing.assert_array_equal(loss.decode(mu, full), np.einsum("nzy,ny->nz", full, law).argmin(1))
+    prices = rng.uniform(0, 5, (7, loss.n_outputs))
+    np.testing.assert_array_equal(loss.decode(mu, prices), (law @ loss.matrix().T + prices).argmin(1))
+    # The same matrix for every example is no change.
+    same = np.broadcast_to(loss.matrix(), full.shape)
+    np.testing.assert_array_equal(loss.decode(mu, same), (law @ loss.matrix().T).argmin(1))
+    with pytest.raises(ValueError, match="costs must have shape"):
+        loss.decode(mu, full[:, :-1])
+    with pytest.raises(ValueError, match="NaN"):
+        loss.decode(mu, np.full(full.shape, np.nan))
+
+
+def test_absolute_in_the_cube_is_the_papers_hamming():
+    """L = (k-1)/2 - <phi(z), phi(y)>/2 with phi_j(y) = 2 1(y > j) - 1; the paper's y >= j is constant in its first coordinate."""
+    loss = Absolute(5, embedding="cube")
+    y = loss.labels()
+    np.testing.assert_allclose(loss.psi(y), -loss.phi(y) / 2, atol=1e-12)
+    assert loss.constant == pytest.approx(2)
+    labels = np.arange(1, 6)
+    papers = 2.0 * (labels[:, None] >= np.arange(1, 5)) - 1
+    assert (papers[:, 0] == 1).all()
+    assert not np.allclose(2 - papers @ papers.T / 2, loss.matrix())
+
+
+def test_absolute_decodes_the_median_and_squared_the_rounded_mean():
+    law = np.random.default_rng(3).dirichlet(np.ones(6), 50)
+    median = (np.cumsum(law, 1) < 0.5).sum(1)
+    np.testing.assert_array_equal(Absolute(6).decode(law), median)
+    np.testing.assert_array_equal(Squared(6).decode(law), np.rint(law @ np.arange(6)).astype(int))
+
+
+def test_abstain_is_worth_it_below_its_threshold():
+    loss = Abstain(3, cost=0.4)
+    assert loss.decode(np.array([[0.61, 0.39, 0], [0.59, 0.41, 0]])).tolist() == [0, 3]
+
+
+def test_tree_distance_counts_edges():
+    loss = TreeDistance({"root": None, "a": "root", "b": "root", "a1": "a", "a2": "a", "b1": "b"})
+    names = loss.label_names().tolist()
+    table = {(p, q): loss.matrix()[i, j] for i, p in enumerate(names) for j, q in enumerate(names)}
+    assert table["a1", "a2"] == 2
+    assert table["a1", "b1"] == 4
+    assert table["a1", "a1"] == 0
+    # networkx-free check: Floyd and Warshall on the edges.
+    paths = TreeDistance(["x/1/p", "x/1/q", "x/2", "y"], outputs="nodes")
+    nodes = paths.output_names(paths.label_names()).tolist()
+    far = np.full((len(nodes) + 1,) * 2, 99.0)  # the last is the common root
+    np.fill_diagonal(far, 0)
+    for i, node in enumerate(nodes):
+        parent = nodes.index(node.rsplit("/", 1)[0]) if "/" in node else len(nodes)
+        far[i, parent] = far[parent, i] = 1
+    for k in range(len(far)):
+        far = np.minimum(far, far[:, [k]] + far[[k]])
+    columns = [nodes.index(name) for name in paths.label_names()]
+    np.testing.assert_array_equal(paths.matrix(), far[: len(nodes), columns])
+
+
+def test_tree_distance_may_stop_at_an_inner_node():
+    loss = TreeDistance(["a/1", "a/2", "a/3", "b/1"], outputs="nodes")
+    nodes = loss.output_names(loss.label_names())
+    assert nodes[loss.decode(np.array([[1 / 3, 1 / 3, 1 / 3, 0]]))[0]] == "a"
+
+
+def test_tree_distance_on_a_path_is_absolute_error():
+    path = TreeDistance({i: i - 1 if i else None for i in range(5)}, labels=range(5))
+    np.testing.assert_array_equal(path.matrix(), Absolute(5).matrix())
+
+
+def test_clear_sentences():
+    cases = [
+        (lambda: CostMatrix([[0, np.nan], [1, 0]]).matrix(), "NaN"),
+        (lambda: CostMatrix([0, 1]).matrix(), "two dimensions"),
+        (lambda: CostMatrix([["a", "b"]]).matrix(), "must be numbers"),
+        (lambda: CostMatrix([[0, 1], [1, 0]]).bind(3), r"shape \(2, 2\).*3 classes"),
+        (lambda: CostMatrix([[0, 1], [1, 0]], labels=["a"]).label_names(), "1 names"),
+        (lambda: ZeroOne().matrix(), "number of labels"),
+        (lambda: ZeroOne(3)([0], [3]), "codes from 0 to 2"),
+        (lambda: ZeroOne(3)([0.5], [1]), "integer codes"),
+        (lambda: Hamming(3)([[0, 1, 1]], [[0, 2, 1]]), "0 and 1 only"),
+        (lambda: Hamming(3)([[0, 1]], [[0, 1]]), "3 columns"),
+        (lambda: Hamming(2, weights=[1, -1]).constant, "not negative"),
+        (lambda: Hamming(2).decode(np.zeros((1, 2)), costs=np.zeros((1, 2))), "no costs per example"),
+        (lambda: TreeDistance({"a": "b", "b": "a"}).matrix(), "cycle"),
+        (lambda: TreeDistance(["a/b"], labels=["c"]).matrix(), "not a node"),
+        (lambda: TreeDistance().matrix(), "needs a tree"),
+        (lambda: Abstain(3, cost=np.inf).matrix(), "finite"),
+        (lambda: ZeroOne(3, embedding="circle").table, "embedding must be"),
+        (lambda: ZeroOne(3, embedding=np.eye(4)).table, "4 rows"),
+        (lambda: ZeroOne(3, embedding=[[0.0], [1.0], [2.0]]).psi([0]), "not affine"),
+    ]
+    for call, sentence in cases:
+        with pytest.raises(ValueError, match=sentence):
+            call()
+
+
+def test_every_tabular_loss_is_in_the_battery():
+    assert {type(p) for p in tabular.args[1]} == set(Tabular.__subclasses__())

@@ -1,0 +1,304 @@
+"""Laws that every surrogate obeys."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import dirichlet
+from sklearn.base import clone
+from tests.parts import every_surrogate
+
+from taskloss import losses
+from taskloss.margins import Margin
+from taskloss.polytopes import Cube, Hull, Product, Simplex
+from taskloss.surrogates import (
+    AllThresholds,
+    CumulativeLink,
+    Independent,
+    Legendre,
+    MaxEntropy,
+    Multinomial,
+    OneVsAll,
+    Quadratic,
+    automatic,
+)
+from taskloss.surrogates.legendre import negative_entropy
+
+
+def domain_of(part):
+    """A polytope of moments to draw from, also for surrogates defined everywhere."""
+    return part.domain or Cube(part.size or 3, low=getattr(part, "low", -1.0))
+
+
+def moments(part, rng, rows=6):
+    """Random points in the interior of the domain."""
+    domain = domain_of(part)
+    vertices = domain.vertices()
+    return dirichlet.rvs(np.full(len(vertices), 2.0), rows, random_state=rng) @ vertices
+
+
+def scores(part, rng, rows=6):
+    """Random scores, in order where order is asked."""
+    size = part.size or domain_of(part).size
+    v = rng.normal(scale=1.5, size=(rows, size))
+    return np.sort(v, axis=-1) if isinstance(part, CumulativeLink) else v
+
+
+def numeric_gradient(function, v, step=1e-3):
+    """Fourth-order central differences."""
+    out = np.empty_like(v)
+    for j in range(v.shape[1]):
+        e = np.zeros_like(v)
+        e[:, j] = step
+        near, far = function(v + e) - function(v - e), function(v + 2 * e) - function(v - 2 * e)
+        out[:, j] = (8 * near - far) / (12 * step)
+    return out
+
+
+def is_kinked(part):
+    return isinstance(getattr(part, "phi_margin", None), Margin) and not part.calibrated
+
+
+@every_surrogate
+def test_gradient_agrees_with_finite_differences(part):
+    rng = np.random.default_rng(0)
+    v = scores(part, rng)
+    if is_kinked(part):  # stay off the kinks at -1 and 1
+        v = np.where(np.abs(np.abs(v) - 1) < 0.05, v + 0.1, v)
+    for phi in (moments(part, rng), domain_of(part).vertices()[rng.integers(0, 2, 6)]):
+        numeric = numeric_gradient(lambda u, phi=phi: part.value(u, phi), v)
+        tolerance = 1e-5 if isinstance(part, Legendre) else 1e-7
+        np.testing.assert_allclose(part.gradient(v, phi), numeric, rtol=tolerance, atol=tolerance)
+
+
+@every_surrogate
+def test_hessian_agrees_with_finite_differences(part):
+    if not part.smooth:
+        return
+    rng = np.random.default_rng(1)
+    v, phi = scores(part, rng), moments(part, rng)
+    if is_kinked(part):
+        v = np.where(np.abs(np.abs(v) - 1) < 0.05, v + 0.1, v)
+    product = part.hessian(v, phi)
+    for u in rng.normal(size=(2, *v.shape)):
+        step = 1e-5
+        numeric = (part.gradient(v + step * u, phi) - part.gradient(v - step * u, phi)) / (2 * step)
+        np.testing.assert_allclose(product(u), numeric, rtol=1e-4, atol=1e-5)
+
+
+@every_surrogate
+def test_link_and_inverse_link_invert_each_other(part):
+    mu = moments(part, np.random.default_rng(2))
+    if getattr(part, "margin", None) is not None and not part.phi_margin.smooth:
+        assert set(np.unique(part.link(mu))) <= {-1.0, 0.0, 1.0}  # the hinge's link is not injective
+        return
+    np.testing.assert_allclose(part.inverse_link(part.link(mu)), mu, atol=1e-7)
+
+
+@every_surrogate
+def test_value_is_zero_at_its_own_moments_and_positive_elsewhere(part):
+    rng = np.random.default_rng(3)
+    mu, v = moments(part, rng), scores(part, rng)
+    assert (part.value(v, mu) >= -1e-9).all()
+    np.testing.assert_allclose(part.value(part.link(mu), mu), 0, atol=1e-8)
+
+
+@every_surrogate
+def test_value_goes_to_zero_at_a_label(part):
+    """Along the link of moments that tend to a vertex, S tends to zero."""
+    domain = domain_of(part)
+    phi = domain.vertices()[:2]
+    distances = [1e-2, 1e-4, 1e-6]
+    values = [part.value(part.link((1 - d) * phi + d * domain.center()), phi).max() for d in distances]
+    assert values[0] >= values[1] >= values[2]
+    assert values[2] < 1e-2
+
+
+@every_surrogate
+def test_value_is_the_bregman_divergence(part):
+    """Definition of a (h, t, phi)-representation; for margins that are not calibrated, on t(M) only."""
+    rng = np.random.default_rng(4)
+    if not part.smooth:
+        return
+    mu, nu = moments(part, rng), moments(part, rng)
+    tolerance = 1e-6 if isinstance(part, Legendre) else 1e-9
+    np.testing.assert_allclose(part.value(part.link(nu), mu), part.divergence(mu, nu), rtol=tolerance, atol=tolerance)
+    if part.calibrated:
+        v = scores(part, rng)
+        np.testing.assert_allclose(part.value(v, mu), part.divergence(mu, part.inverse_link(v)), rtol=1e-6, atol=1e-7)
+
+
+@every_surrogate
+def test_margins_that_are_not_calibrated_break_the_representation_beyond_the_link(part):
+    if part.calibrated:
+        return
+    v = np.full((1, part.size), 3.0)
+    mu = domain_of(part).center()[None]
+    assert not np.allclose(part.value(v, mu), part.divergence(mu, part.inverse_link(v)))
+
+
+@every_surrogate
+def test_convex_in_the_scores(part):
+    rng = np.random.default_rng(5)
+    a, b, phi = scores(part, rng, 50), scores(part, rng, 50), domain_of(part).vertices()[rng.integers(0, 2, 50)]
+    middle = part.value((a + b) / 2, phi)
+    assert (middle <= (part.value(a, phi) + part.value(b, phi)) / 2 + 1e-9).all()
+
+
+@every_surrogate
+def test_large_scores_stay_finite(part):
+    size = part.size or 3
+    v = 1e4 * np.array([np.linspace(-1, 1, size), np.linspace(0.5, 1, size), np.linspace(-1, -0.5, size)])
+    if isinstance(part, Legendre) and part.domain is not None:
+        v = v / 1e3  # a numerical inverse link reaches as far as the potential's own digits do
+    phi = domain_of(part).vertices()[:3]
+    with np.errstate(over="raise", invalid="raise"):
+        value, gradient = part.value_and_gradient(v, np.resize(phi, (3, phi.shape[1])))
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(value).all() or isinstance(part, CumulativeLink)
+    assert not np.isnan(value).any()
+
+
+@every_surrogate
+def test_pickle_clone_and_dtype(part):
+    copy = pickle.loads(pickle.dumps(part))
+    assert copy == part
+    assert clone(part) == part
+    if isinstance(part, Legendre):
+        return
+    rng = np.random.default_rng(6)
+    v, phi = scores(part, rng), moments(part, rng)
+    value, gradient = part.risk_and_gradient(v.astype(np.float32), phi.astype(np.float32))
+    assert value.dtype == gradient.dtype == np.float32
+    exact = part.risk_and_gradient(v, phi)
+    np.testing.assert_allclose(value, exact[0], rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(gradient, exact[1], rtol=2e-3, atol=2e-4)
+
+
+@every_surrogate
+def test_conditional_risk_is_affine_in_the_moments(part):
+    """S less h(phi) is s(v, q) up to a term free of v, and so affine in phi: soft labels average."""
+    rng = np.random.default_rng(7)
+    v = scores(part, rng)
+    a, b = moments(part, rng), moments(part, rng)
+    ends = [part.risk_and_gradient(v, phi)[0].sum(-1) for phi in (a, b, (a + b) / 2)]
+    np.testing.assert_allclose(ends[2], (ends[0] + ends[1]) / 2, rtol=1e-9, atol=1e-9)
+
+
+# -- what the docstrings say is equal ----------------------------------------------------------------------------------
+
+
+def assert_same(first, second, v, phi, scale=1.0, psi=None):
+    """S_1(v, phi) = S_2(v scale, psi)."""
+    psi = phi if psi is None else psi
+    one, two = first.value_and_gradient(v, phi), second.value_and_gradient(v * scale, psi)
+    np.testing.assert_allclose(one[0], two[0], atol=1e-7)
+    np.testing.assert_allclose(one[1], two[1] * scale, atol=1e-7)
+
+
+def test_equalities():
+    rng = np.random.default_rng(8)
+    v = rng.normal(size=(5, 3))
+    one_hot = np.eye(3)[[0, 1, 2, 1, 0]]
+    signs = np.sign(rng.normal(size=(5, 3)))
+    assert_same(Multinomial(3), MaxEntropy(Simplex(3)), v, one_hot)
+    assert_same(OneVsAll("logistic", 3), MaxEntropy(Cube(3, low=0)), v, one_hot)
+    assert_same(Independent("logistic", 3), MaxEntropy(Cube(3)), v, signs, scale=0.5)
+    assert_same(AllThresholds("exponential", 4), Independent("exponential", 3), v, signs)
+    assert_same(Legendre(negative_entropy, Simplex(3)), Multinomial(3), v, one_hot)
+    assert_same(Legendre(), Quadratic(), v, signs)
+    product = MaxEntropy(Product([Simplex(3), Simplex(3)]))
+    rows = rng.normal(size=(5, 6))
+    both = np.hstack([one_hot, one_hot[::-1]])
+    parts = Multinomial(3).value(rows[:, :3], one_hot) + Multinomial(3).value(rows[:, 3:], one_hot[::-1])
+    np.testing.assert_allclose(product.value(rows, both), parts)
+    # On affinely independent points maximum entropy is a multinomial in other coordinates.
+    points = 2.0 * np.tri(4, 3, -1) - 1
+    hull = MaxEntropy(Hull(points))
+    np.testing.assert_allclose(
+        hull.value(v, points[[0, 1, 2, 3, 0]]), Multinomial(4).value(v @ points.T, np.eye(4)[[0, 1, 2, 3, 0]])
+    )
+    # Two classes: the cumulative logit is logistic regression on P(Y <= 0).
+    binary = CumulativeLink("logit", 2).value(v[:, :1], np.eye(2)[[0, 1, 0, 1, 1]])
+    np.testing.assert_allclose(binary, np.logaddexp(0, np.where([1, 0, 1, 0, 0], -v[:, 0], v[:, 0])))
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_cumulative_link_against_scipy(link):
+    from scipy import stats
+
+    cdf = {"logit": stats.logistic.cdf, "probit": stats.norm.cdf, "cloglog": lambda v: 1 - np.exp(-np.exp(v))}[link]
+    v = np.sort(np.random.default_rng(9).normal(size=(20, 4)), axis=1)
+    q = np.diff(cdf(v), axis=1, prepend=0, append=1)
+    np.testing.assert_allclose(CumulativeLink(link, 5).inverse_link(v), q, atol=1e-12)
+    # Deep in a tail the difference of two nearly equal numbers keeps its digits.
+    tail = np.array([[-31.0, -30.0, 0.0, 30.0]]) if link == "logit" else np.array([[-9.0, -8.5, 0.0, 1.0]])
+    tiny = CumulativeLink(link, 5).inverse_link(tail)[0, 1]
+    exact = {
+        "logit": np.exp(-30) - np.exp(-31),
+        "probit": stats.norm.cdf(-8.5) - stats.norm.cdf(-9),
+        "cloglog": np.exp(-8.5) - np.exp(-9),
+    }[link]
+    assert tiny == pytest.approx(exact, rel=1e-3)
+
+
+def test_cumulative_scores_out_of_order_are_put_back():
+    from sklearn.isotonic import isotonic_regression
+
+    part = CumulativeLink("logit", 5)
+    v = np.random.default_rng(10).normal(size=(30, 4))
+    ordered = np.array([isotonic_regression(row) for row in v])
+    np.testing.assert_allclose(part.inverse_link(v), part.inverse_link(ordered), atol=1e-12)
+    assert np.isinf(part.value(np.array([[1.0, 0.0, 2.0, 3.0]]), np.eye(5)[[1]])).all()
+
+
+def test_cumulative_decoding_counts_thresholds_below_one_half():
+    """1 + sum 1(P(Y <= j) < 1/2): the paper has the inequality, which is all-thresholds', the other way round."""
+    part, loss = CumulativeLink("logit", 5), losses.Absolute(5)
+    v = np.sort(np.random.default_rng(11).normal(size=(40, 4)), axis=1)
+    z = loss.decode(part.inverse_link(v))
+    np.testing.assert_array_equal(z, (v < 0).sum(1))
+    assert not np.array_equal(z, (v >= 0).sum(1))
+
+
+# -- binding --------------------------------------------------------------------------------------------------------------
+
+
+def test_automatic_choice_and_binding():
+    assert automatic(Simplex(4)) == Multinomial()
+    assert automatic(Cube(4)) == Independent()
+    assert automatic(losses.Absolute(4, embedding="cube").polytope) == Independent()
+    assert automatic(Hull([[0.0, 2.0], [1.0, 0.0]])) == Quadratic()
+    assert Multinomial().bind(Simplex(4)).n_classes == 4
+    assert OneVsAll().bind(Simplex(4)).n_classes == 4
+    assert AllThresholds().bind(losses.Absolute(4, embedding="cube").polytope).n_classes == 4
+    assert CumulativeLink("probit").bind(Simplex(4)).size == 3
+    assert MaxEntropy().bind(Cube(2)).domain == Cube(2)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "polytope"),
+    [
+        (Multinomial(), Cube(3)),
+        (Multinomial(4), Simplex(3)),
+        (Independent(), Simplex(3)),
+        (OneVsAll(), Cube(3)),
+        (Independent("logistic", 2), Cube(3)),
+        (CumulativeLink(), Cube(3)),
+        (MaxEntropy(Simplex(3)), Cube(3)),
+        (Multinomial(), Cube(50)),
+    ],
+)
+def test_a_surrogate_that_does_not_fit_says_so(surrogate, polytope):
+    with pytest.raises(ValueError, match="does not fit this loss"):
+        surrogate.bind(polytope)
+
+
+def test_a_potential_that_is_not_convex_says_so():
+    with pytest.raises(ValueError, match="not convex"):
+        Legendre(lambda u: -(u**2).sum(-1)).inverse_link(np.ones((1, 2)))
+
+
+def test_unbound_maximum_entropy_says_so():
+    with pytest.raises(ValueError, match="no size yet"):
+        MaxEntropy().value(np.zeros((1, 2)), np.zeros((1, 2)))

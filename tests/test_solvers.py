@@ -1,0 +1,266 @@
+"""Solvers on functions whose minima are known."""
+
+import io
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from taskloss.hypotheses import Linear
+from taskloss.risk import EmpiricalRisk
+from taskloss.solvers import LBFGS, Newton, Solver, Status
+from taskloss.solvers.base import Progress
+from taskloss.solvers.descent import Descent
+from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, Multinomial, OneVsAll, Quadratic
+
+exact = {name: cls() for name, cls in Solver.registry.items() if issubclass(cls, Descent)}
+every_solver = pytest.mark.parametrize("solver", list(exact.values()), ids=list(exact))
+
+
+class Columns:
+    """Independent ill-conditioned convex problems, one in each column: sum_i c_ij cosh(theta_ij - m_ij) - c_ij."""
+
+    def __init__(self, rng, shape=(8, 3)):
+        self.c, self.m = np.exp(rng.normal(scale=3, size=shape)), rng.normal(size=shape)
+
+    def value_and_gradient(self, theta):
+        d = theta - self.m
+        return 1e-3 + (self.c * (np.cosh(d) - 1)).sum(0), self.c * np.sinh(d)
+
+    def hessian(self, theta):
+        curvature = self.c * np.cosh(theta - self.m)
+        return lambda u: curvature * u
+
+
+@every_solver
+def test_columns_reach_their_own_minima(solver):
+    problem = Columns(np.random.default_rng(0))
+    solution = solver.with_params(tol=1e-14).minimise(problem, np.zeros((8, 3)))
+    assert solution.status in (Status.CONVERGED, Status.STALLED)
+    np.testing.assert_allclose(solution.theta, problem.m, atol=1e-4)
+
+
+@every_solver
+def test_each_column_is_solved_as_if_alone(solver):
+    rng = np.random.default_rng(1)
+    problem = Columns(rng)
+    together = solver.with_params(tol=1e-12).minimise(problem, np.zeros((8, 3))).theta
+    for j in range(3):
+        alone = Columns(rng, (8, 1))
+        alone.c, alone.m = problem.c[:, [j]], problem.m[:, [j]]
+        single = solver.with_params(tol=1e-12).minimise(alone, np.zeros((8, 1))).theta
+        np.testing.assert_allclose(together[:, [j]], single, atol=1e-4)
+
+
+def random_risk(surrogate, hypothesis, rng, n=60, d=4, alpha=0.05, sparse=False):
+    X = rng.normal(size=(n, d))
+    if sparse:
+        from scipy.sparse import csr_matrix
+
+        X = csr_matrix(np.where(rng.random((n, d)) < 0.5, X, 0))
+    vertices = surrogate.domain.vertices() if surrogate.domain is not None else np.eye(3)
+    phi = vertices[rng.integers(0, len(vertices), n)]
+    if isinstance(surrogate, AllThresholds):
+        phi = (2.0 * np.tri(surrogate.n_classes, surrogate.size, -1) - 1)[rng.integers(0, surrogate.n_classes, n)]
+    return EmpiricalRisk(hypothesis, surrogate, X, phi, rng.uniform(0.5, 2, n), alpha)
+
+
+def keep_weights(risk, theta):
+    """theta without intercepts."""
+    full = risk.unflatten(theta).copy()
+    full[risk.head :] = 0
+    return risk.flatten(full)
+
+
+problems = pytest.mark.parametrize(
+    ("surrogate", "hypothesis"),
+    [
+        (Multinomial(3), Linear()),
+        (Multinomial(3), Linear(fit_intercept=False)),
+        (OneVsAll("logistic", 3), Linear()),
+        (Independent("exponential", 3), Linear()),
+        (Quadratic(), Linear()),
+        (AllThresholds("logistic", 4), Linear(shared=True)),
+        (AllThresholds("square", 4), Linear()),
+        (CumulativeLink("logit", 4), Linear(shared=True)),
+        (CumulativeLink("probit", 4), Linear(shared=True)),
+        (CumulativeLink("cloglog", 4), Linear(shared=True)),
+        (CumulativeLink("logit", 4), Linear()),
+    ],
+    ids=repr,
+)
+
+
+@problems
+@pytest.mark.parametrize("sparse", [False, True])
+def test_risk_has_the_right_gradient_hessian_and_value(surrogate, hypothesis, sparse):
+    rng = np.random.default_rng(2)
+    risk = random_risk(surrogate, hypothesis, rng, sparse=sparse)
+    theta = risk.flatten(risk.start) + 0.02 * rng.normal(size=risk.flatten(risk.start).shape)
+    if not hypothesis.fit_intercept:
+        theta = keep_weights(risk, theta)
+    value, gradient = risk.value_and_gradient(theta)
+    direction = rng.normal(size=theta.shape)
+    if not hypothesis.fit_intercept:
+        direction = keep_weights(risk, direction)
+    step = 1e-6
+    up, down = (risk.value_and_gradient(theta + s * direction) for s in (step, -step))
+    np.testing.assert_allclose((gradient * direction).sum(0), (up[0] - down[0]) / (2 * step), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(risk.hessian(theta)(direction), (up[1] - down[1]) / (2 * step), rtol=1e-5, atol=1e-7)
+    full = risk.unflatten(theta)
+    v = hypothesis.scores(full, risk.X)
+    by_hand = risk.weights @ surrogate.value(v, risk._lift(risk.phi, float)) + 0.025 * (full[: risk.head] ** 2).sum()
+    assert value.sum() == pytest.approx(by_hand)
+
+
+@problems
+@every_solver
+def test_solvers_agree_with_scipy(surrogate, hypothesis, solver):
+    rng = np.random.default_rng(3)
+    risk = random_risk(surrogate, hypothesis, rng)
+    start = risk.flatten(risk.start)
+    solution = solver.with_params(tol=1e-13).minimise(risk, start)
+
+    def objective(flat):
+        value, gradient = risk.value_and_gradient(flat.reshape(start.shape))
+        return value.sum(), np.nan_to_num(gradient.ravel())
+
+    found = minimize(
+        objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
+    )
+    assert solution.value <= found.fun + 1e-9
+    assert np.abs(risk.value_and_gradient(solution.theta)[1]).max() < 1e-4  # convex: a flat point is a minimum
+    if not risk.smoothing:  # SciPy's line search stops short at the barrier
+        assert solution.value == pytest.approx(found.fun, abs=1e-7)
+
+
+def test_blocks_and_threads_change_nothing():
+    rng = np.random.default_rng(4)
+    X, phi = rng.normal(size=(3000, 7)), np.eye(5)[rng.integers(0, 5, 3000)]
+    risk = EmpiricalRisk(Linear(), Multinomial(5), X, phi, np.ones(3000), 0.1)
+    theta = risk.flatten(rng.normal(size=risk.start.shape))
+    value, gradient = risk.value_and_gradient(theta)
+    product = risk.hessian(theta)(theta)
+    weights = risk.weights
+    risk.threads = 2
+    risk.blocks = [(X[i : i + 111], risk.phi[i : i + 111], weights[i : i + 111]) for i in range(0, 3000, 111)]
+    np.testing.assert_allclose(risk.value_and_gradient(theta)[0], value, rtol=1e-12)
+    np.testing.assert_allclose(risk.value_and_gradient(theta)[1], gradient, atol=1e-13)
+    np.testing.assert_allclose(risk.hessian(theta)(theta), product, atol=1e-13)
+
+
+def test_the_preconditioner_is_the_inverse_hessian_of_the_quadratic_surrogate():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 6)) + 3
+    for hypothesis in (Linear(), Linear(fit_intercept=False), Linear(shared=True)):
+        risk = EmpiricalRisk(hypothesis, Quadratic(), X, rng.normal(size=(200, 3)), rng.uniform(1, 2, 200), 0.3)
+        theta = risk.flatten(risk.start)
+        direction = rng.normal(size=theta.shape)
+        if not hypothesis.fit_intercept:
+            direction = keep_weights(risk, direction)
+        np.testing.assert_allclose(risk.precondition(risk.hessian(theta)(direction)), direction, atol=1e-6)
+        assert LBFGS().minimise(risk, theta).iterations == 1
+
+
+def test_convergence_is_reported():
+    rng = np.random.default_rng(6)
+    risk = random_risk(Multinomial(3), Linear(), rng)
+    start = risk.flatten(risk.start)
+    done = LBFGS(tol=1e-10).minimise(risk, start)
+    assert done.status is Status.CONVERGED
+    assert done.converged
+    assert done.optimality <= 1e-10
+    short = LBFGS(tol=1e-10, max_iter=1).minimise(risk, start)
+    assert short.status is Status.MAX_ITER
+    assert "max_iter" in short.status.value
+    again = LBFGS(tol=1e-9).minimise(risk, done.theta)
+    assert again.iterations <= 1  # a warm start at the minimum has nothing to do
+
+
+@every_solver
+def test_interruption_keeps_the_best_so_far(solver):
+    class Interrupted:
+        calls = 0
+
+        def __init__(self, risk):
+            self.risk = risk
+
+        def __getattr__(self, name):
+            return getattr(self.risk, name)
+
+        def value_and_gradient(self, theta):
+            self.calls += 1
+            if self.calls == 4:
+                raise KeyboardInterrupt
+            return self.risk.value_and_gradient(theta)
+
+    risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(7))
+    start = risk.flatten(risk.start)
+    solution = solver.minimise(Interrupted(risk), start)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.value < risk.value_and_gradient(start)[0].sum()
+
+
+def test_a_solver_says_what_it_lacks():
+    class NoHessian:
+        def value_and_gradient(self, theta):
+            return np.ones(1), np.zeros_like(theta)
+
+    with pytest.raises(ValueError, match=r"newton solver needs the objective's hessian"):
+        Newton().minimise(NoHessian(), np.zeros((2, 1)))
+    risk = random_risk(OneVsAll("hinge", 3), Linear(), np.random.default_rng(8))
+    with pytest.raises(ValueError, match=r"no second derivative.*lbfgs"):
+        Newton().minimise(risk, risk.flatten(risk.start))
+
+
+def test_a_start_that_is_not_finite_says_so():
+    class Bad:
+        def value_and_gradient(self, theta):
+            return np.array([np.inf]), theta
+
+    with pytest.raises(ValueError, match="not finite at the starting point"):
+        LBFGS().minimise(Bad(), np.zeros((2, 1)))
+
+
+def test_progress_is_one_line_that_ends_with_the_status():
+    stream = io.StringIO()
+    risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(9))
+    LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start), Progress("fit", 1e-8, stream))
+    text = stream.getvalue()
+    assert text.count("\r") >= 3
+    assert "·" in text
+    assert text.endswith(Status.CONVERGED.value + "\n")
+
+
+def test_compiled_sparse_products_equal_scipys():
+    from scipy.sparse import random
+
+    from taskloss.hypotheses._sparse import ThreadedSparse
+
+    rng = np.random.default_rng(10)
+    for shape, dtype in (((301, 50), np.float64), ((50, 301), np.float32), ((7, 3), np.float64)):
+        X = random(*shape, density=0.1, format="csr", random_state=0, dtype=dtype)
+        X.data[:1] = 3
+        for threads in (1, 2, 5):
+            ours = ThreadedSparse.of(X, threads)
+            w, v = rng.normal(size=(shape[1], 4)).astype(dtype), rng.normal(size=(shape[0], 4)).astype(dtype)
+            np.testing.assert_allclose(ours @ w, X @ w, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(ours.T @ v, X.T @ v, rtol=1e-5, atol=1e-6)
+
+
+def test_large_sparse_risks_take_the_compiled_path_and_agree(monkeypatch):
+    from scipy.sparse import random
+
+    from taskloss import risk as module
+
+    X = random(400, 60, density=0.2, format="csr", random_state=1)
+    phi = np.eye(3)[np.random.default_rng(11).integers(0, 3, 400)]
+    small = EmpiricalRisk(Linear(), Multinomial(3), X, phi, np.ones(400), 0.1)
+    monkeypatch.setattr(module, "_THREAD_WORK", 1)
+    monkeypatch.setattr(module, "blas_threads", lambda: 2)
+    large = EmpiricalRisk(Linear(), Multinomial(3), X, phi, np.ones(400), 0.1)
+    assert large.threads == 2
+    theta = small.flatten(np.random.default_rng(12).normal(size=small.start.shape))
+    for a, b in zip(small.value_and_gradient(theta), large.value_and_gradient(theta), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(small.hessian(theta)(theta), large.hessian(theta)(theta), atol=1e-12)
