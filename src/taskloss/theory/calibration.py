@@ -234,7 +234,8 @@ class Calibration:
     @cached_property
     def _line(self) -> tuple[np.ndarray, np.ndarray] | None:
         """zeta_h on a grid, where one dimension makes it cheap and exact for every potential."""
-        if "one dimension" not in self.exact(self.eps_max / 2).method:
+        found = closed_form(self.problem, self.eps_max / 2)
+        if found is None or "one dimension" not in found.method:
             return None
         grid = np.linspace(0, self.eps_max, 401)
         return grid, self(grid)
@@ -262,11 +263,13 @@ class Calibration:
             return 0.0
         if eps > self.eps_max * (1 + 1e-12):
             return np.inf
-        certificate = self.exact(eps)
         if self._convex:
-            return certificate.lower
-        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that.
-        low, high, best = 0.0, certificate.lower / eps, 0.0
+            return self.exact(eps).lower
+        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
+        # slope of a chord, and with zeta itself as the ceiling where it is at hand.
+        known = self.problem.form.exact or self._line is not None
+        ceiling = self.exact(eps).lower if known else np.inf
+        low, high, best = 0.0, (ceiling if known else max(float(self.lower_bound(eps)), 1e-6)) / eps, 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
             best = max(best, high * eps - conjugate)
@@ -274,7 +277,7 @@ class Calibration:
                 break
             low, high = high, 2 * high
         for _ in range(40):
-            if certificate.lower - best <= 1e-8 * max(1.0, best) or high - low <= 1e-9 * high:
+            if ceiling - best <= 1e-8 * max(1.0, best) or high - low <= (1e-9 if known else 1e-4) * high:
                 break
             middle = (low + high) / 2
             conjugate, at = self._conjugate(middle)
@@ -285,8 +288,12 @@ class Calibration:
     @cached_property
     def _convex(self) -> bool:
         """Whether zeta_h is known to be convex: a convex function of eps by formula."""
-        method = self.exact(self.eps_max / 2).method
-        return method in ("closed form (one-vs-all)", "closed form (Hamming)", "closed form (all thresholds)")
+        found = closed_form(self.problem, self.eps_max / 2)
+        return found is not None and found.method in (
+            "closed form (one-vs-all)",
+            "closed form (Hamming)",
+            "closed form (all thresholds)",
+        )
 
     def excess_risk(self, delta: Any) -> Any:
         """The most true excess risk that surrogate excess risk delta can hide: the inverse of zeta**.
@@ -303,7 +310,7 @@ class Calibration:
         if delta == 0:
             return 0.0
         top = self.eps_max
-        if self.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._line is not None) and self.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.exact(e).lower - delta, 0.0, top, xtol=1e-13))
