@@ -27,7 +27,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from .common import RESULTS, write_table
 from .datasets import root, tabular
 
-ALPHAS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 FOLDS = 3
 STORE = RESULTS / "quality.json"
 PICK = {
@@ -151,6 +151,13 @@ def one_vs_rest(n: int, alpha: float) -> Any:
     return OneVsRestClassifier(logistic(n, alpha))
 
 
+def one_vs_rest_sparse(n: int, alpha: float) -> Any:
+    """liblinear takes a tenth of the time on words; its intercept is penalised, here a ten-thousandth as much."""
+    from sklearn.multiclass import OneVsRestClassifier
+
+    return OneVsRestClassifier(logistic(n, alpha, solver="liblinear", intercept_scaling=100.0))
+
+
 # -- tasks -----------------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +191,7 @@ def classification(data: tabular.Dataset, loss: Any, peers: list[Method]) -> tup
     names = bound.label_names()
 
     def make(n: int, alpha: float) -> Any:
-        return tl.CostSensitiveClassifier(loss, alpha=alpha, tol=1e-6)
+        return tl.CostSensitiveClassifier(loss, alpha=alpha, tol=1e-5)
 
     return tabular_losses(bound.matrix(), labels if names is None else names), [
         Method("taskloss", make, grid()),
@@ -215,13 +222,14 @@ def task(folder: str, name: str) -> tuple[str, tabular.Dataset, Losses, list[Met
         def subset(z: Any, y: Any) -> np.ndarray:
             return wrong(z, y).any(axis=1).astype(float)
 
-        ours = Method("taskloss", lambda n, alpha: tl.MultilabelClassifier(alpha=alpha, tol=1e-6), grid())
-        peer = Method("OneVsRest", one_vs_rest, grid(), {"subset accuracy": subset, "task": None})
+        ours = Method("taskloss", lambda n, alpha: tl.MultilabelClassifier(alpha=alpha, tol=1e-5), grid())
+        fit = one_vs_rest_sparse if sparse.issparse(data.X) else one_vs_rest
+        peer = Method("OneVsRest", fit, grid(), {"subset accuracy": subset, "task": None})
         return "Hamming", data, lambda z, y: wrong(z, y).mean(axis=1), [ours, peer]
     labels = np.arange(data.y.max() + 1)
 
     def make(n: int, alpha: float, surrogate: str) -> Any:
-        return tl.OrdinalClassifier(surrogate=surrogate, order=labels, alpha=alpha, tol=1e-6)
+        return tl.OrdinalClassifier(surrogate=surrogate, order=labels, alpha=alpha, tol=1e-5)
 
     methods = [
         Method("taskloss", make, grid(surrogate=["all-thresholds", "cumulative-link", "multinomial"])),

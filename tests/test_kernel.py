@@ -11,12 +11,14 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom
 from taskloss.hypotheses.gram import Gram
 from taskloss.risk import EmpiricalRisk
 from taskloss.solvers import LBFGS, Newton
+from test_estimators import SETS
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +189,8 @@ def test_maps_are_linear_and_adjoint(data, hypothesis):
 @pytest.mark.parametrize("hypothesis", examples(), ids=repr)
 def test_risk_derivatives(data, hypothesis):
     X, y = data
-    risk = EmpiricalRisk(hypothesis.bind(X), tl.surrogates.Multinomial(3), X, np.eye(3)[y], np.ones(len(X)), 0.05)
+    bound = hypothesis.bind(X)
+    risk = EmpiricalRisk(bound, tl.surrogates.Multinomial(3), X, np.eye(3)[y], np.ones(len(X)), 0.05)
     rng = np.random.default_rng(6)
     free = np.ones((len(risk.start), 1))
     if not hypothesis.fit_intercept:
@@ -298,6 +301,19 @@ def test_every_face_takes_a_kernel_by_name(name):
         np.testing.assert_allclose(v, model.predict_scores(X), atol=1e-6)
 
 
+@parametrize_with_checks(
+    [
+        tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.5), solver="newton", tol=1e-20),
+        tl.CostSensitiveClassifier(hypothesis=Nystrom(gamma=0.5), solver="newton", tol=1e-20),
+        tl.MultilabelClassifier(hypothesis=Kernel(gamma=0.5), solver="newton", tol=1e-20),
+        tl.KernelPredictor(),
+    ],
+    expected_failed_checks=lambda estimator: SETS if isinstance(estimator, tl.MultilabelClassifier) else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
 def test_model_selection_by_names_and_on_a_precomputed_kernel(data):
     X, y = data
     search = GridSearchCV(
@@ -368,6 +384,15 @@ def indefinite(A, B):
 def test_bad_kernels_get_one_sentence(data, hypothesis, sentence):
     with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
         tl.CostSensitiveClassifier(hypothesis=hypothesis).fit(*data)
+
+
+@pytest.mark.parametrize("hypothesis", ["kernel", "nystrom", Kernel("linear")], ids=repr)
+def test_inputs_that_say_nothing_leave_the_intercept(hypothesis):
+    X, y = np.zeros((30, 2)), np.arange(30) % 3
+    model = tl.CostSensitiveClassifier(hypothesis=hypothesis, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3, atol=1e-5)
+    predictor = tl.KernelPredictor("zero-one", "rbf").fit(X, np.repeat([0, 1, 1], 10))
+    assert predictor.predict(X[:2]).tolist() == [1, 1]
 
 
 def test_no_penalty_and_too_many_points(data):

@@ -242,6 +242,20 @@ def test_certificates_hold(loss, surrogate):
     assert zeta(zeta.eps_max * 1.01) == np.inf
 
 
+@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic()], ids=repr)
+def test_an_output_that_is_never_best_takes_no_part(surrogate):
+    """In the cube such an output is optimal at the origin alone, which is infinitely far: a solver's trap."""
+    costs = np.array([[0.64, 0.27, 0.04], [0.54, 0.94, 0.82]])
+    levels = np.array([0.1, 0.25, 0.4])
+    with_it, without = (
+        calibration(CostMatrix(matrix), surrogate)(levels)
+        for matrix in (np.vstack([costs, [[0.81, 0.95, 0.83]]]), costs)
+    )
+    assert (np.diff(with_it) > 0).all()
+    if not isinstance(surrogate, Quadratic):
+        np.testing.assert_allclose(with_it, without, rtol=1e-4)
+
+
 def test_upper_bound_is_quadratic_near_zero():
     zeta = calibration(random_loss(0, (3, 3)), Multinomial())
     assert zeta.upper_bound(1e-3) <= 1.5 * zeta.upper_bound(2e-3) / 4

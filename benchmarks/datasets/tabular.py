@@ -100,7 +100,7 @@ def hierarchical(name: str) -> Dataset:
         return Dataset(name, X, y, splits, {"tree": np.unique(y).tolist()}, official=True)
     nodes = sorted({node for _, kind in attributes[-1:] for path in kind for node in _ancestors(path)})
     place = {node: j for j, node in enumerate(nodes)}
-    y = np.zeros((len(rows), len(nodes)), dtype=np.int8)
+    y = np.zeros((len(rows), len(nodes)), dtype=np.int64)
     for i, row_paths in enumerate(paths):
         y[i, [place[node] for path in row_paths for node in _ancestors(path)]] = 1
     return Dataset(name, X, y, splits, {"labels": nodes}, official=True)
@@ -148,10 +148,10 @@ def multilabel(name: str) -> Dataset:
     order = [a for a, _ in attributes if a in set(labels)]
     if isinstance(rows[0], dict):
         table = _csr(rows, len(attributes))
-        X, y = table[:, ~is_label], table[:, is_label].toarray().astype(np.int8)
+        X, y = table[:, ~is_label], table[:, is_label].toarray().astype(np.int64)
     else:
         columns = {(i, a): values for i, ((a, _), values) in enumerate(zip(attributes, np.array(rows).T, strict=True))}
-        y = np.stack([columns[key] for key, label in zip(columns, is_label, strict=True) if label], 1).astype(np.int8)
+        y = np.stack([columns[key] for key, label in zip(columns, is_label, strict=True) if label], 1).astype(np.int64)
         kept = {key: columns[key] for key, label in zip(columns, is_label, strict=True) if not label}
         nominal = [(i, a) for i, (a, kind) in enumerate(attributes) if kind is not None and len(kind) > 2]
         X = _features(kept, nominal)

@@ -14,8 +14,10 @@ from .estimators import (
     MultilabelClassifier,
     OrdinalClassifier,
     Ranker,
+    SequenceTagger,
     TaskLossEstimator,
 )
+from .sequences import Packed
 
 __version__ = "0.1.0"
 
@@ -27,7 +29,9 @@ __all__ = [
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Packed",
     "Ranker",
+    "SequenceTagger",
     "TaskLossEstimator",
     "hypotheses",
     "losses",

@@ -102,8 +102,9 @@ class EmpiricalRisk:
 
     def chunks(self, order: np.ndarray) -> Iterable[Chunk]:
         """The examples in this order, a chunk at a time, for solvers that look at a few at a time."""
+        check_single_steps(self.surrogate)
         step = max(1, _CHUNK_BYTES // (self.dtype.itemsize * self.hypothesis.width(self.X.shape[1])))
-        weights = self.weights * len(self.weights)
+        weights = self.weights * np.count_nonzero(self.weights)
         for rows in row_blocks(order, step):
             some = order[rows]
             yield Chunk(self.hypothesis, self.surrogate, self.X[some], self.phi[some], weights[some])
@@ -250,6 +251,15 @@ class Chunk:
 
     def _columns(self, theta: Array) -> int:
         return 1 if getattr(self.hypothesis, "shared", False) else self._shape[1]
+
+
+def check_single_steps(surrogate: Surrogate) -> None:
+    """Refuse scores that a step on one example can put out of order."""
+    if surrogate.needs_intercept:
+        raise ValueError(
+            f"{surrogate!r} is finite for ordered scores only, which steps on single examples do not keep: use 'all-thresholds', "
+            "or solver='lbfgs' or 'newton'."
+        )
 
 
 def _total(parts: Iterable[Any]) -> Any:

@@ -6,6 +6,7 @@ from .general import ConsistencyWarning, TaskLossEstimator
 from .kernel import KernelPredictor
 from .matching import Matcher
 from .ranking import Ranker
+from .sequence import SequenceTagger
 
 __all__ = [
     "ConsistencyWarning",
@@ -16,5 +17,6 @@ __all__ = [
     "MultilabelClassifier",
     "OrdinalClassifier",
     "Ranker",
+    "SequenceTagger",
     "TaskLossEstimator",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
 from ..labels import labels_for
 from ..losses.base import Loss
@@ -78,10 +79,12 @@ class KernelPredictor(BaseEstimator):
         alphas = self._check_alphas()
         X = self._inputs(X, fitting=True)
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
         if len(y) != n:
             raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
         if n < 2:
-            raise ValueError(f"At least two examples are needed, got {n}.")
+            raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         task = self._task(self.loss, y)
         self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
         k = np.array(self.gram_(X), dtype=float)
@@ -145,12 +148,13 @@ class KernelPredictor(BaseEstimator):
     def _path(self, task: _Embedded | _Listed) -> np.ndarray:
         """The leave-one-out risk of the task loss at each strength."""
         progress = self._progress("path")
-        rotated, squares, n = self._vectors.T @ task.targets, self._vectors**2, len(self._y)
+        shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
+        diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
+        rotated = self._vectors.T @ task.targets
         risks = []
-        for i, alpha in enumerate(self.alphas_):
-            shrunk = 1 / (self._values + n * alpha)
-            residuals = self._vectors @ (rotated * shrunk[:, None])
-            mu = task.targets - residuals / (squares @ shrunk)[:, None]
+        for i in range(len(self.alphas_)):
+            residuals = self._vectors @ (rotated * shrunk[:, [i]])
+            mu = task.targets - residuals / diagonals[:, [i]]
             risks.append(float(task.losses(mu).mean()))
             if progress is not None:
                 progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")

@@ -9,17 +9,28 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..hypotheses.base import Hypothesis, row_blocks
 from ..hypotheses.kernel import Kernel
 from ..labels import labels_for
-from ..risk import Chunk
+from ..risk import Chunk, check_single_steps
 from ..solvers.asgd import ASGD, Expansion, Iterates
 from ..solvers.base import Progress, Solution, Solver, Status
 from ..surrogates.base import Surrogate
 
 _CHUNK = 1 << 20  # features that are made at one time
+
+
+def _streams(estimator: Any) -> bool:
+    """Streams are fitted by ASGD alone: other solvers leave no partial_fit."""
+    solver = estimator.solver
+    if (isinstance(solver, str) and solver in ("auto", ASGD.name)) or isinstance(solver, ASGD) or solver is ASGD:
+        return True
+    raise AttributeError(
+        f"Streams are fitted by ASGD, not by {solver!r}: leave solver='auto', or pass solver=ASGD(radius=...)."
+    )
 
 
 class Streaming:
@@ -29,12 +40,15 @@ class Streaming:
     hypothesis: Any
     verbose: bool
     class_weight: Any = None
+    labels_: Any
     _stream: Any
 
+    @available_if(_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take some more examples into the average.
 
-        classes: all labels that may ever come, at the first call, unless the loss names them. A Nyström hypothesis takes
+        classes: all labels that may ever come, at the first call, unless the loss names them or a fit has seen them. After
+        a fit the average starts anew. A Nyström hypothesis takes
         its centres from the first call's rows; a kernel hypothesis keeps every point it sees.
         """
         self._check_numbers()  # type: ignore[attr-defined]
@@ -42,6 +56,7 @@ class Streaming:
             self._open_stream(X, y, classes, None)
         return self._take(X, y, sample_weight)
 
+    @available_if(_streams)
     def fit_stream(self, batches: Iterable[tuple], classes: Any = None, n_samples: int | None = None) -> Self:
         """Fit anew to an iterable of (X, y) or (X, y, sample_weight), each of any number of rows.
 
@@ -90,7 +105,9 @@ class Streaming:
         solver = self._stream_solver(n_samples)
         loss = self._make_loss()  # type: ignore[attr-defined]
         order = self._order()  # type: ignore[attr-defined]
-        if loss.kind == "classes":
+        if classes is None and hasattr(self, "theta_"):  # labels that a fit has seen are known
+            labels = self.labels_
+        elif loss.kind == "classes":
             if classes is None and order is None and loss.label_names() is None:
                 raise ValueError("The first call needs classes=..., all labels that may ever come.")
             labels = labels_for(loss, order if classes is None else classes, order)
@@ -98,6 +115,7 @@ class Streaming:
             labels = labels_for(loss, y, classes)
         labels.check()
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))  # type: ignore[attr-defined]
+        check_single_steps(surrogate)
         hypothesis = self._make_hypothesis(loss, surrogate)  # type: ignore[attr-defined]
         X = validate_data(self, X, accept_sparse="csr", dtype=list(hypothesis.dtypes))
         self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
@@ -111,10 +129,7 @@ class Streaming:
                 "class_weight needs all labels at once: weigh the examples of a stream with sample_weight."
             )
         solver = ASGD() if isinstance(self.solver, str) and self.solver == "auto" else Solver.resolve(self.solver)
-        if not isinstance(solver, ASGD):
-            raise ValueError(
-                f"Streams are fitted by ASGD, not by {solver!r}: leave solver='auto', or pass ASGD(radius=...)."
-            )
+        assert isinstance(solver, ASGD)
         if n_samples is None:
             return solver
         return solver.with_params(horizon=-(-n_samples // solver.batch_size))

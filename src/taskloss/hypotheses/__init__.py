@@ -6,6 +6,8 @@ from ..registry import publish
 from .base import Hypothesis
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .kernel import Kernel as Kernel
     from .linear import Linear as Linear
+    from .nystrom import Nystrom as Nystrom
 
 __all__ = publish(__name__, Hypothesis)

@@ -116,26 +116,28 @@ def check_name(kernel: str) -> None:
 
 
 def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, eigenvectors as columns, and the column means of a kernel matrix, which it overwrites.
+    """Eigenvalues (zero where rounding hides them), eigenvectors as columns, and the column means of a kernel matrix,
+    which it overwrites.
 
     With `centre`, of H K H with H = I - 1 1'/n, in which an unpenalised intercept has no part left: the eigenvectors
     then sum to zero.
     """
     check_symmetric(k)
-    mean = np.zeros(len(k))
+    mean, scale = np.zeros(len(k)), len(k) * np.abs(k).max()
     if centre:
         mean = k.mean(axis=0)
         k -= mean
         k -= k.mean(axis=1, keepdims=True)
     values, vectors = eigh(k)
-    if values[0] < -_NEGATIVE * max(values[-1], 0.0) or values[-1] <= 0:
+    if values[0] < -_NEGATIVE * max(values[-1], 1e-7 * scale):
         raise ValueError(
             f"The kernel is not positive definite: its matrix on the training points has eigenvalues from {values[0]:.3g} to "
             f"{values[-1]:.3g}; use another kernel, or other parameters of it."
         )
     if centre:
         vectors -= vectors.mean(axis=0)  # exact where rounding has mixed the constant vector into the null space
-    return np.maximum(values, 0.0), vectors, mean
+    values[values < len(k) * np.finfo(float).eps * scale] = 0.0
+    return values, vectors, mean
 
 
 def eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,8 +165,8 @@ def check_symmetric(k: np.ndarray) -> None:
 
 
 def whitening(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The eigenvalues that stand out of rounding, largest first, and T = U S^(-1/2) of them, with T' K T = I."""
-    kept = values > len(values) * np.finfo(float).eps * values.max()
+    """The eigenvalues above zero, largest first, and T = U S^(-1/2) of them, with T' K T = I."""
+    kept = values > 0
     values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
     return values, vectors / np.sqrt(values)
 

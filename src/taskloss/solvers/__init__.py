@@ -6,6 +6,7 @@ from ..registry import publish
 from .base import Solution, Solver, Status
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .asgd import ASGD as ASGD
     from .descent import LBFGS as LBFGS
     from .descent import Newton as Newton
 

@@ -97,12 +97,14 @@ class Bounds:
         self.smoothness: float | None = None
 
     def see(self, chunk: Examples) -> None:
-        self.kappa, self.slope = max(self.kappa, chunk.kappa), max(self.slope, chunk.slope)
+        if self.solver.step is not None:
+            return
         self.smoothness = chunk.smoothness
-        if self.smoothness is None and self.solver.step is None:
+        if self.smoothness is None:
             raise ValueError(
                 "The surrogate's gradient has no Lipschitz constant, from which asgd takes its step: give one with ASGD(step=...)."
             )
+        self.kappa, self.slope = max(self.kappa, chunk.kappa), max(self.slope, chunk.slope)
 
     def step(self, i: int) -> float:
         """eta_i."""
@@ -135,14 +137,16 @@ class Iterates:
 class Expansion:
     """The same iterates in a Hilbert space of functions, g = s sum_j c_j k(x_j, .), where the points come one by one.
 
-    The factor s takes up the projections, so that a step only adds its own coefficients; the mean of the iterates has
-    coefficients c_j times the sum of s over the steps since j.
+    The factor s takes up the projections, so that a step only adds its own coefficients; the sum of the iterates has
+    coefficients c_j times the sum of s over the steps since j. Before s is so small that those sums lose digits, both
+    are settled and s starts again at one.
     """
 
     def __init__(self, solver: ASGD, size: int):
         self.solver, self.bounds = solver, Bounds(solver)
         self.c = np.zeros((0, size))
-        self.past = np.zeros(0)  # the sum of s over the steps before each point came
+        self.settled = np.zeros((0, size))  # coefficients of the sum of the iterates, up to the last settlement
+        self.past = np.zeros(0)  # the sum of s, since then, over the steps before each point came
         self.scale, self.total, self.squared_norm = 1.0, 0.0, 0.0
         self.steps = self.seen = 0
 
@@ -150,7 +154,7 @@ class Expansion:
         """k: kernel values of the chunk's points (rows) at all points so far and then the chunk's own (columns)."""
         self.bounds.see(chunk)
         old, d = len(self.c), self.solver.radius
-        self.c = np.vstack([self.c, np.zeros((len(chunk), self.c.shape[1]))])
+        self.c, self.settled = (np.vstack([a, np.zeros((len(chunk), a.shape[1]))]) for a in (self.c, self.settled))
         self.past = np.concatenate([self.past, np.zeros(len(chunk))])
         for rows in batches(len(chunk), self.solver.batch_size):
             here, count = slice(old + rows.start, old + rows.stop), rows.stop - rows.start
@@ -166,14 +170,19 @@ class Expansion:
                 self.squared_norm = d**2
             self.total += self.scale
             self.seen += count
-        if self.scale < 1e-100:  # long before coefficients overflow
-            self.c, self.past, self.total = self.c * self.scale, self.past / self.scale, self.total / self.scale
-            self.scale = 1.0
+            if self.scale < 1e-3:
+                self._settle()
+
+    def _settle(self) -> None:
+        self.settled += self.c * (self.total - self.past)[:, None]
+        self.c *= self.scale
+        self.past[:] = 0.0
+        self.scale, self.total = 1.0, 0.0
 
     @property
     def mean(self) -> np.ndarray:
         """The coefficients of the mean of the iterates."""
-        return self.c * ((self.total - self.past) / max(self.steps, 1))[:, None]
+        return (self.settled + self.c * (self.total - self.past)[:, None]) / max(self.steps, 1)
 
 
 def batches(n: int, size: int) -> Iterable[slice]:

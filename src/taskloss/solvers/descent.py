@@ -185,10 +185,12 @@ class Newton(Descent):
             z = precondition(r)
             size = dot(r, z)
             first = np.maximum(size, 1e-300) if first is None else first
-            # Solve to a residual that shrinks with the gradient, for superlinear convergence and no more work than
-            # that.
-            target = np.minimum(0.25, np.sqrt(size / first)) ** 2 * size
-            d, p = np.zeros_like(r), z
+            # Solve to a residual that shrinks with the gradient, for superlinear convergence, and no further than tol
+            # can tell: otherwise the last system, solved only to see that the end is reached, costs the most.
+            target = np.maximum(
+                np.minimum(0.25, np.sqrt(size / first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
+            )
+            d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
             for _ in range(self.max_inner):
                 hp = product(p)
                 curvature = dot(p, hp)
@@ -196,11 +198,12 @@ class Newton(Descent):
                 if not live.any():
                     break
                 t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
-                d += t * p
-                r -= t * hp
+                d += np.multiply(t, p, out=work)
+                r -= np.multiply(t, hp, out=work)
                 z = precondition(r)
                 new = dot(r, z)
-                p = z + np.where(live, new / np.where(size > 0, size, 1.0), 0.0) * p
+                p *= np.where(live, new / np.where(size > 0, size, 1.0), 0.0)
+                p += z
                 size = np.where(live, new, size)
             return d
 

@@ -247,7 +247,7 @@ class Calibration:
     def envelope(self, eps: Any) -> Any:
         """zeta**(eps), the largest convex function below zeta_h, from below and within 1e-7 or so of it.
 
-        Where zeta_h is only known as an interval, the envelope of its lower end.
+        Where zeta_h is only known as an interval, the envelope for the jointly convex divergence below D_h.
         """
         levels = np.asarray(_levels(eps))
         out = np.array([self._envelope(float(e)) for e in levels.ravel()]).reshape(levels.shape)

@@ -69,6 +69,7 @@ class Programs:
         self.clarabel, self.sparse = clarabel, sparse
         self.problem = problem
         self._deep: dict[int, np.ndarray | None] = {}
+        self._support: dict[int, np.ndarray] = {}
         self._lay_out()
 
     # -- what all pairs share ----------------------------------------------------------------------------------------
@@ -139,13 +140,19 @@ class Programs:
 
     # -- one pair ----------------------------------------------------------------------------------------------------
 
-    def solve(self, z: int, other: int, eps: float | None = None, reward: float = 0.0) -> Certificate:
+    def solve(
+        self, z: int, other: int, eps: float | None = None, reward: float = 0.0, weights: Any = 1.0
+    ) -> Certificate:
         """The certificate of one pair; `value` is infinite where the pair has no feasible point.
 
         With a reward s and no eps, the value is that of D(u', u) - s (excess over z'), minus the pair's share of
-        zeta*(s).
+        zeta*(s). Weights on the entropy's terms steer the witness; bounds then speak of the weighted divergence.
         """
         problem = self.problem
+        target = 0.0 if eps is None else eps
+        nowhere = Certificate(target, np.inf, np.inf, z, other)
+        if self.deep(z) is None:
+            return nowhere
         d, c = problem.psi[z] - problem.psi[other], problem.offset[z] - problem.offset[other]
         rows, levels = self._optimal(z)
         optimal = np.zeros((len(rows), self.size))
@@ -157,34 +164,45 @@ class Programs:
             least.append(behind)
             bound.append(np.array([eps - c]))
         objective = np.zeros(self.size)
-        objective[self.terms] = 1.0
+        objective[self.terms] = weights
         objective[self.first] = -reward * d
         scale = max(1.0, reward)  # a steep reward would drown the divergence in the solver's tolerances
-        solution = self._run(objective / scale, np.vstack(least), np.concatenate(bound), self.quadratic / scale)
-        target = 0.0 if eps is None else eps
-        if "Infeasible" in str(solution.status):
-            return Certificate(target, np.inf, np.inf, z, other)
-        x = np.asarray(solution.x)
-        u1, u2 = self.repair(z, other, eps, *self._inside(x))
+        solution = self._run(z, objective / scale, np.vstack(least), np.concatenate(bound), self.quadratic / scale)
+        status = str(solution.status)
+        if "Infeasible" in status:
+            return nowhere
+        u1, u2 = self.repair(z, other, eps, *self._inside(np.asarray(solution.x)))
         value = float(problem.form.divergence(u1, u2)) - reward * float(u1 @ d + c)
         lower = min(scale * float(solution.obj_val_dual) - reward * c, value)
-        status = str(solution.status)
         if status != "Solved":  # short of its tolerance the dual value is not to be trusted to the last digits
             lower -= 1e-5 * max(1.0, abs(lower)) if status == "AlmostSolved" else np.inf
+        if float(problem.excess(z, u2)) > 1e-8 or (eps is not None and float(u1 @ d + c) < eps - 1e-9):
+            value = np.inf  # no witness: what the solver stopped at is not feasible
         return Certificate(target, value, lower, z, other, u1, u2)
 
-    def _run(self, objective: np.ndarray, least: np.ndarray, bound: np.ndarray, quadratic: Any) -> Any:
+    def _run(self, z: int, objective: np.ndarray, least: np.ndarray, bound: np.ndarray, quadratic: Any) -> Any:
         # Clarabel's form: A x + s = b with s in the cone; so s = G x - g is written A = -G, b = -g.
         clarabel, sparse = self.clarabel, self.sparse
-        a = sparse.csc_matrix(np.vstack([self.equal, -least, -self.cones]))
-        b = np.concatenate([self.level, -bound, self.cone_shift])
-        cones = [clarabel.ZeroConeT(len(self.equal)), clarabel.NonnegativeConeT(len(least))]
-        cones += [clarabel.ExponentialConeT() for _ in range(len(self.cones) // 3)]
+        equal, level, kept = self.equal, self.level, self.support(z)
+        cones = np.repeat(kept, 3)
+        if not kept.all():
+            # Where z is optimal the estimate has no weight on some a_j; then the truth may not have any either, or the
+            # divergence is infinite. Said in so many words, as a cone without interior stalls the solver.
+            form = self.problem.form
+            bare = np.zeros((2 * (~kept).sum(), self.size))
+            bare[: (~kept).sum(), self.first] = form.slope[~kept]
+            bare[(~kept).sum() :, self.terms] = np.eye(len(kept))[~kept]
+            equal = np.vstack([equal, bare])
+            level = np.concatenate([level, -form.shift[~kept], np.zeros((~kept).sum())])
+        a = sparse.csc_matrix(np.vstack([equal, -least, -self.cones[cones]]))
+        b = np.concatenate([level, -bound, self.cone_shift[cones]])
+        kinds = [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(len(least))]
+        kinds += [clarabel.ExponentialConeT() for _ in range(int(kept.sum()))]
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-        return clarabel.DefaultSolver(quadratic, objective, a, b, cones, settings).solve()
+        return clarabel.DefaultSolver(quadratic, objective, a, b, kinds, settings).solve()
 
     # -- making the witness exact ------------------------------------------------------------------------------------
 
@@ -238,14 +256,18 @@ class Programs:
             self._deep[z] = self._deepest(z)
         return self._deep[z]
 
-    def _deepest(self, z: int) -> np.ndarray | None:
-        from scipy.optimize import linprog
+    def support(self, z: int) -> np.ndarray:
+        """Which of the a_j can be positive in D where z is optimal."""
+        if z not in self._support:
+            self._support[z] = self._positive(z)
+        return self._support[z]
 
+    def _region(self, z: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """H_0(z) in D for a linear program: u = basis @ x, rows of H_0(z) that say something, and D's constraints."""
         problem, form = self.problem, self.problem.form
         rows, levels = self._optimal(z)
         keep = np.abs(rows).max(1) > 1e-12
         low, high = problem.polytope.bounds()
-        # maximise s subject to rows u - s >= levels, inside D, or in a box around M where D is everything
         if form.points is None:
             basis, sides = np.eye(self.k), list(zip(2 * low - high, 2 * high - low, strict=True))
             inside, equal, level = form.slope, form.equal, form.level
@@ -253,15 +275,43 @@ class Programs:
             m = len(form.points)
             basis, sides = form.points.T, [(0.0, 1.0)] * m
             inside, equal, level = np.zeros((0, m)), np.ones((1, m)), np.ones(1)
+        domain = {"inside": inside, "equal": equal, "level": level, "sides": sides}
+        return basis, rows[keep], levels[keep], domain
+
+    def _deepest(self, z: int) -> np.ndarray | None:
+        from scipy.optimize import linprog
+
+        # maximise s subject to rows u - s >= levels, inside D, or in a box around M where D is everything
+        basis, rows, levels, domain = self._region(z)
+        inside, equal = domain["inside"], domain["equal"]
         result = linprog(
-            np.r_[np.zeros(len(sides)), -1.0],
-            A_ub=np.vstack([np.c_[-rows[keep] @ basis, np.ones(keep.sum())], np.c_[-inside, np.zeros(len(inside))]]),
-            b_ub=np.r_[-levels[keep], form.shift],
+            np.r_[np.zeros(basis.shape[1]), -1.0],
+            A_ub=np.vstack([np.c_[-rows @ basis, np.ones(len(rows))], np.c_[-inside, np.zeros(len(inside))]]),
+            b_ub=np.r_[-levels, self.problem.form.shift],
             A_eq=np.c_[equal, np.zeros(len(equal))] if len(equal) else None,
-            b_eq=level if len(equal) else None,
-            bounds=[*sides, (None, 1.0)],
+            b_eq=domain["level"] if len(equal) else None,
+            bounds=[*domain["sides"], (None, 1.0)],
         )
         return basis @ result.x[:-1] if result.status == 0 and result.x[-1] >= -1e-9 else None
+
+    def _positive(self, z: int) -> np.ndarray:
+        from scipy.optimize import linprog
+
+        form = self.problem.form
+        n = len(form.slope)
+        if n == 0 or form.points is not None:
+            return np.ones(n, dtype=bool)
+        # maximise sum s_j subject to s_j <= a_j and s_j <= 1e-4: by mixing, every a_j that can be positive is
+        _, rows, levels, domain = self._region(z)
+        result = linprog(
+            np.r_[np.zeros(self.k), -np.ones(n)],
+            A_ub=np.vstack([np.c_[-rows, np.zeros((len(rows), n))], np.c_[-form.slope, np.eye(n)]]),
+            b_ub=np.r_[-levels + 1e-12, form.shift],
+            A_eq=np.c_[form.equal, np.zeros((len(form.equal), n))] if len(form.equal) else None,
+            b_eq=form.level if len(form.equal) else None,
+            bounds=[*domain["sides"], *[(0.0, 1e-4)] * n],
+        )
+        return result.x[self.k :] > 1e-8 if result.status == 0 else np.ones(n, dtype=bool)
 
 
 def _second_best(problem: Problem, z: int, u: np.ndarray) -> float:

@@ -6,6 +6,7 @@ import itertools
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -50,16 +51,45 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
         found, solved = programs.solve(z, other, eps), solved + 1
         if found.u is None:
             continue
+        found = replace(found, lower=max(found.lower, bound))
         if found.lower < best.value:
-            ends = [descend(programs, found, eps)]
-            if problem.surrogate.separable:  # the minorant's own witness, where h is known up to the faces of D
-                ends.append((found.u_prime, found.u, float(problem.divergence(found.u_prime, found.u))))
+            starts = [found, *reweighted(programs, found, eps)]
+            ends = [descend(programs, start, eps) for start in starts[:: max(1, len(starts) - 1)]]
+            if problem.surrogate.separable:  # the starts themselves count where h is known up to the faces of D
+                ends += [(c.u_prime, c.u, float(problem.divergence(c.u_prime, c.u))) for c in starts]
             u1, u2, value = min(ends, key=lambda end: end[2])
             found = replace(found, lower=max(found.lower, lagrangian(problem, z, other, eps, u1, u2)))
             if value < best.value:
                 best = replace(found, value=value, u_prime=u1, u=u2)
         lower = min(lower, found.lower)
     return replace(best, lower=min(lower, best.value), method="interval search", exact=False, programs=solved)
+
+
+def reweighted(programs: Programs, start: Certificate, eps: float, rounds: int = 8) -> list[Certificate]:
+    """Witnesses of the minorant with each term weighed by how far D_h exceeds it at the last one: they close in on D_h."""
+    problem = programs.problem
+    out: list[Certificate] = []
+    if not _exponential(problem):
+        return out
+    form, last = problem.form, start
+    width, low = 1 - problem.surrogate.low, problem.surrogate.low
+    for _ in range(rounds):
+        x, y = (np.clip((u - low) / width, 1e-12, 1 - 1e-12) for u in (last.u_prime, last.u))
+        root = np.sqrt((1 - y) / y)
+        true = x * root + (1 - x) / root - 2 * np.sqrt(x * (1 - x))
+        below = x * np.log(x / y) + (1 - x) * np.log((1 - x) / (1 - y))
+        ratio = np.where(below > 1e-12, true / np.maximum(below, 1e-12), 1 / (2 * np.sqrt(y * (1 - y))))
+        weights = np.tile(np.clip(ratio, 1.0, 1e3), len(form.slope) // len(x))
+        last = programs.solve(start.z, start.z_other, eps, weights=weights)
+        if last.u is None or not np.isfinite(last.value):
+            break
+        out.append(last)
+    return out
+
+
+def _exponential(problem: Problem) -> bool:
+    surrogate = problem.surrogate
+    return isinstance(surrogate, Coordinatewise) and isinstance(surrogate.phi_margin, Exponential)
 
 
 def lagrangian(problem: Problem, z: int, other: int, eps: float, u1: np.ndarray, u2: np.ndarray) -> float:
@@ -70,12 +100,12 @@ def lagrangian(problem: Problem, z: int, other: int, eps: float, u1: np.ndarray,
     The remainder m is searched globally, see `_coordinate`. The best multipliers come from cutting planes: a linear
     program in (a, w, s), with each coordinate's minimiser as a new cut.
     """
-    surrogate = problem.surrogate
-    if not (isinstance(surrogate, Coordinatewise) and isinstance(surrogate.phi_margin, Exponential)):
+    if not _exponential(problem):
         return -np.inf
     from scipy.optimize import linprog
 
-    width, low, k = 1 - surrogate.low, surrogate.low, len(u1)
+    low, k = problem.surrogate.low, len(u1)
+    width = 1 - low
     rows = problem.psi[z] - problem.psi
     n, m = rows.shape[0], len(problem.vertices)
     d, c = rows[other], problem.offset[z] - problem.offset[other]
@@ -140,7 +170,7 @@ def descend(programs: Programs, start: Certificate, eps: float) -> tuple[np.ndar
 
     problem, k = programs.problem, programs.k
     z, other = start.z, start.z_other
-    domain = problem.surrogate.domain
+    domain: Any = problem.surrogate.domain
     points = None if domain is None or isinstance(domain, Cube) else domain.vertices()
     m = len(problem.vertices)
     rows = problem.psi - problem.psi[z]
