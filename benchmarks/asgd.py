@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from benchmarks.common import RESULTS, write_table
 
 import taskloss as tl
+from benchmarks.common import RESULTS, write_table
 from taskloss.hypotheses import Linear
 from taskloss.solvers import ASGD
 
