@@ -174,7 +174,7 @@ def test_maps_are_linear_and_adjoint(data, hypothesis):
     bound = hypothesis.bind(X)
     theta = rng.normal(size=bound.start(X, np.zeros(2)).shape)
     if not hypothesis.fit_intercept:
-        theta[bound._rank(X) :] = 0
+        theta[bound.penalised(X) :] = 0
     f, dv = bound.features(X), rng.normal(size=(len(X), 2))
     back = bound.contract(bound.pullback(f, dv))
     v = bound.scores(bound.expand(theta), f)
@@ -194,7 +194,7 @@ def test_risk_derivatives(data, hypothesis):
     rng = np.random.default_rng(6)
     free = np.ones((len(risk.start), 1))
     if not hypothesis.fit_intercept:
-        free[bound._rank(X) :] = 0
+        free[risk.head :] = 0
     theta = risk.flatten(0.3 * free * rng.normal(size=risk.start.shape))
     d = risk.flatten(free * rng.normal(size=risk.start.shape))
     up, down = (risk.value_and_gradient(theta + s * 1e-5 * d) for s in (1, -1))

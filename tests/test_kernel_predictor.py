@@ -253,7 +253,7 @@ def test_behaves_as_an_estimator(data, capsys):
         ({"kernel": lambda A, B: -((A[:, None] - B) ** 2).sum(-1), "fit_intercept": False}, "The kernel is not positive definite"),
         ({"kernel": "precomputed"}, "must be square"),
     ],
-    ids=str,
+    ids=lambda v: v if isinstance(v, str) else "-".join(v),
 )  # fmt: skip
 def test_bad_input_gets_one_sentence(data, options, sentence):
     with pytest.raises(ValueError, match=sentence):

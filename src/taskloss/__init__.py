@@ -4,16 +4,20 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
     DecodedClassifier,
     KernelPredictor,
+    Matcher,
     MultilabelClassifier,
     OrdinalClassifier,
+    Ranker,
+    SequenceTagger,
     TaskLossEstimator,
 )
+from .sequences import Packed
 
 __version__ = "0.1.0"
 
@@ -22,8 +26,12 @@ __all__ = [
     "CostSensitiveClassifier",
     "DecodedClassifier",
     "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Packed",
+    "Ranker",
+    "SequenceTagger",
     "TaskLossEstimator",
     "hypotheses",
     "losses",
@@ -32,4 +40,5 @@ __all__ = [
     "solvers",
     "streams",
     "surrogates",
+    "theory",
 ]

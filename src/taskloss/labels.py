@@ -118,6 +118,10 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
                 f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
             )
         return LabelSets(y, loss, order)
+    if loss.kind != "classes":
+        raise ValueError(
+            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
+        )
     return Classes(y, loss, order)
 
 

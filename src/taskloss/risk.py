@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ._threads import blas_threads, pool
+from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, row_blocks
 from .surrogates.base import Surrogate
 
@@ -19,7 +19,7 @@ Array = Any
 _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
 _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
-_THREAD_WORK = 1 << 24  # multiplications in one pass below which threads cost more than they give
+_THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
@@ -40,8 +40,8 @@ class EmpiricalRisk:
         self.weights = weights / weights.sum()
         self.dtype = X.dtype
         self.X = X
-        # Coordinates as rows in memory, as the scores are.
-        self.phi = np.asfortranarray(phi)
+        # In memory as the scores of a block will be: coordinate by coordinate where X is dense.
+        self.phi = np.ascontiguousarray(phi) if sparse.issparse(X) else np.asfortranarray(phi)
         mean = np.zeros(phi.shape[1])
         for rows in row_blocks(phi, 1 << 14):
             mean += self.weights[rows] @ phi[rows]
@@ -50,7 +50,7 @@ class EmpiricalRisk:
         self.smoothing = surrogate.smoothing if hypothesis.separable or not mean.all() else 0.0
         self.center = np.zeros(1) if surrogate.domain is None or not self.smoothing else surrogate.domain.center()
         scores = np.asarray(surrogate.start(mean), dtype=float)
-        self.mask = hypothesis.penalised(X, len(scores))
+        self.head = hypothesis.penalised(X)
         self.start = hypothesis.start(X, scores)
         self.separable = surrogate.separable and hypothesis.separable
         self.blocks = self._blocks(len(scores))
@@ -71,27 +71,26 @@ class EmpiricalRisk:
         """(X, phi, weights) for each block of rows."""
         n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
         made = self.hypothesis.makes_features
-        self.threads = (
-            blas_threads()
-            if n * d * k >= _THREAD_WORK or (sparse.issparse(self.X) and self.X.nnz * k >= _THREAD_WORK)
-            else 1
-        )
-        if sparse.issparse(self.X) and not made:
-            rows = -(-n // self.threads)  # each block's pullback is as large as theta: as few blocks as threads
-        else:
-            rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
-            if self.threads > 1:
-                # fewer, longer calls: threads meet at the interpreter's lock
-                rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else 2048)
+        entries = self.X.nnz if sparse.issparse(self.X) else n * d
+        large = max(entries, n * d if made else 0) * k >= _THREAD_WORK
+        self.threads = blas_threads() if large else 1
         weights = self.weights.astype(self.dtype)
-        return [(_rows(self.X, s), self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
+        if sparse.issparse(self.X) and not made:
+            # A block's pullback is as large as theta: one block, with the threads inside its products.
+            X = ThreadedSparse.of(self.X, self.threads) if large else self.X
+            return [(X, self.phi, weights)]
+        rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
+        if self.threads > 1:
+            # fewer, longer calls: threads meet at the interpreter's lock
+            rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else 2048)
+        return [(self.X[s], self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
         """The sum of work(*item) over the items, each thread adding up its own share."""
-        if self.threads == 1:
+        if self.threads == 1 or len(items) == 1:
             return _total(work(*item) for item in items)
         shares = [items[i :: self.threads] for i in range(self.threads)]
-        return _total(_pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
+        return _total(pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
 
     def serial_blas(self) -> contextlib.AbstractContextManager:
         """Hold BLAS at one thread where blocks run on threads of their own."""
@@ -120,18 +119,36 @@ class EmpiricalRisk:
         def work(X: Any, phi: Array, w: Array) -> tuple[np.ndarray, np.ndarray]:
             features = self.hypothesis.features(X)
             v = self.hypothesis.scores(local, features)
-            terms, dv = self.surrogate.risk_and_gradient(v, self._lift(phi, v.dtype))
-            dv *= w[:, None]
-            return np.asarray(w @ terms, float), self.hypothesis.pullback(features, dv)
+            value, dv = self._pointwise(v, phi, w)
+            return value, self.hypothesis.pullback(features, dv)
 
         value, gradient = self._sum(self.blocks, work)
         if not self.separable:
             value = np.atleast_1d(value.sum())
-        penalty = self.mask * full
-        gradient = self.hypothesis.contract(gradient) + self.alpha * penalty
-        penalties = self.alpha / 2 * (penalty * full).sum(0)
+        gradient = self._penalise(self.hypothesis.contract(gradient), full)
+        head = full[: self.head]
+        penalties = self.alpha / 2 * np.einsum("pk,pk->k", head, head)
         value = value + (penalties if self.separable else penalties.sum())
         return value + self.constant / len(value), self.flatten(gradient)
+
+    def _pointwise(self, v: Array, phi: Array, w: Array) -> tuple[np.ndarray, Array]:
+        """Weighted sums of the surrogate's terms, and its weighted gradient in score space."""
+
+        def part(rows: slice) -> tuple[np.ndarray, Array]:
+            terms, dv = self.surrogate.risk_and_gradient(v[rows], self._lift(phi[rows], v.dtype))
+            dv *= w[rows, None]
+            return np.asarray(w[rows] @ terms, float), dv
+
+        if self.threads == 1 or len(self.blocks) > 1:
+            return part(slice(None))
+        sums, gradients = zip(*pool().map(part, row_blocks(v, -(-len(v) // self.threads))), strict=True)
+        return sum(sums[1:], sums[0]), np.concatenate(gradients)
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        """gradient + alpha theta on the rows that are penalised, in place where that is possible."""
+        gradient = np.asarray(gradient, dtype=float)
+        gradient[: self.head] += self.alpha * theta[: self.head]
+        return gradient
 
     def _coefficients(self, theta: Array) -> Array:
         return self.hypothesis.expand(theta).astype(self.dtype, copy=False)
@@ -168,8 +185,7 @@ class EmpiricalRisk:
                 features = self.hypothesis.features(X)
                 return self.hypothesis.pullback(features, curvature(self.hypothesis.scores(d, features)) * w[:, None])
 
-            total = self.hypothesis.contract(self._sum(maps, work))
-            return self.flatten(total + self.alpha * self.mask * full)
+            return self.flatten(self._penalise(self.hypothesis.contract(self._sum(maps, work)), full))
 
         return product
 
@@ -246,19 +262,6 @@ def check_single_steps(surrogate: Surrogate) -> None:
         )
 
 
-def _rows(X: Any, rows: slice) -> Any:
-    """A block of rows that shares X's memory."""
-    if not sparse.issparse(X):
-        return X[rows]
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    shape = (rows.stop - rows.start, X.shape[1])
-    return sparse.csr_matrix(
-        (X.data[start:stop], X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start),
-        shape=shape,
-        copy=False,
-    )
-
-
 def _total(parts: Iterable[Any]) -> Any:
     """The sum of numbers, arrays or lists, or tuples of them."""
     total: Any = None
@@ -270,21 +273,3 @@ def _total(parts: Iterable[Any]) -> Any:
         else:
             total = total + part
     return total
-
-
-def blas_threads() -> int:
-    """How many threads BLAS may use now; users and joblib limit both in one place."""
-    from threadpoolctl import threadpool_info
-
-    counts = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    return max(1, min(max(counts, default=1), os.cpu_count() or 1))
-
-
-_executor: ThreadPoolExecutor | None = None
-
-
-def _pool() -> ThreadPoolExecutor:
-    global _executor
-    if _executor is None:
-        _executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="taskloss")
-    return _executor

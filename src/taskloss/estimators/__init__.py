@@ -4,13 +4,19 @@ from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .general import ConsistencyWarning, TaskLossEstimator
 from .kernel import KernelPredictor
+from .matching import Matcher
+from .ranking import Ranker
+from .sequence import SequenceTagger
 
 __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
     "KernelPredictor",
+    "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
+    "Ranker",
+    "SequenceTagger",
     "TaskLossEstimator",
 ]

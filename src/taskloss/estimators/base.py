@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
+from ..solvers.base import Progress, Solution, Solver
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -17,6 +21,42 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)
+
+
+class Minimiser:
+    """What estimators that minimise a penalised risk share: its hyperparameters checked, and its solver run and heard."""
+
+    alpha: float
+    solver: Any
+    tol: float
+    max_iter: int
+    verbose: bool
+
+    def _check_numbers(self) -> None:
+        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
+            raise ValueError(
+                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
+            )
+        if not self.tol > 0 or self.max_iter < 1:
+            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
+
+    def _minimise(self, risk: Any, theta: np.ndarray, dtype: Any = np.float64) -> Solution:
+        """The solver's answer, with a bar if asked, and a warning with advice if it did not converge."""
+        solver = self._make_solver(dtype)
+        progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
+        solution = solver.minimise(risk, theta, progress)
+        if not solution.converged:
+            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+        return solution
+
+    def _make_solver(self, dtype: Any) -> Solver:
+        if not isinstance(self.solver, str):
+            return Solver.resolve(self.solver)
+        # L-BFGS with a preconditioner takes fewer seconds than Newton on all but the worst conditioned sparse problems.
+        solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
+        floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
+        wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}
+        return solver.with_params(**{key: value for key, value in wanted.items() if hasattr(solver, key)})
 
 
 class Decoder(ClassifierMixin, BaseEstimator):
@@ -29,14 +69,12 @@ class Decoder(ClassifierMixin, BaseEstimator):
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each
         output.
         """
-        mu = self.predict_moments(X)
-        loss = self._loss_for(loss)
+        loss, mu = self._loss_and_moments(loss, X)
         return self.labels_.translate(loss.decode(mu, costs) if costs is not None else loss.decode(mu), loss)
 
     def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it."""
-        mu = self.predict_moments(X)
-        loss = self._loss_for(loss)
+        loss, mu = self._loss_and_moments(loss, X)
         return loss.bayes_risk(loss.decode(mu), mu)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -47,6 +85,12 @@ class Decoder(ClassifierMixin, BaseEstimator):
 
     def predict_moments(self, X: Any) -> np.ndarray:
         raise NotImplementedError
+
+    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Loss, np.ndarray]:
+        """A loss, fitted or another, and the moments it decodes."""
+        mu = self.predict_moments(X)
+        loss = self._loss_for(loss)
+        return loss, mu if loss is self.loss_ else self.loss_.moments_for(loss, mu)
 
     def _loss_for(self, loss: Any) -> Loss:
         """The fitted loss, or another one brought to its labels and embedding."""
@@ -81,6 +125,10 @@ def as_loss(spec: Any) -> Loss:
         loss = Loss.resolve(spec)
     else:
         loss = CostMatrix(spec)
-    if loss.kind != "classes":
+    if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
+    if loss.kind != "classes":
+        raise ValueError(
+            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
+        )
     return loss

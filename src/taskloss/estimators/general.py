@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -15,9 +13,8 @@ from ..hypotheses.base import Hypothesis
 from ..labels import labels_for
 from ..losses.base import Loss
 from ..risk import EmpiricalRisk
-from ..solvers.base import Progress, Solver
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, keep
+from .base import Decoder, Minimiser, keep
 from .streaming import Streaming
 
 
@@ -25,7 +22,7 @@ class ConsistencyWarning(UserWarning):
     """The surrogate does not determine the moments that decoding needs."""
 
 
-class TaskLossEstimator(Streaming, Decoder):
+class TaskLossEstimator(Streaming, Minimiser, Decoder):
     """Fit a surrogate's scores to data, and predict what minimises a discrete loss in expectation.
 
     theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |theta|^2 (the intercept is not penalised): scikit-learn's C
@@ -99,7 +96,7 @@ class TaskLossEstimator(Streaming, Decoder):
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels, X)
-        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))
+        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
         if surrogate.needs_intercept and not getattr(hypothesis, "fit_intercept", True):
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
@@ -109,39 +106,17 @@ class TaskLossEstimator(Streaming, Decoder):
         last: Any = getattr(self, "theta_", None)
         warm = self.warm_start and hypothesis.portable and last is not None and last.shape == risk.start.shape
         theta = last if warm else risk.start
-        solver = self._make_solver(X, hypothesis)
         with risk.serial_blas():
-            progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
-            solution = solver.minimise(risk, risk.flatten(theta), progress)
-        if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=2)
+            solution = self._minimise(risk, risk.flatten(theta), X.dtype)
         self.loss_, self.surrogate_, self.hypothesis_, self.labels_ = loss, surrogate, hypothesis, labels
         self.solution_, self.theta_, self.n_iter_ = solution, risk.unflatten(solution.theta), solution.iterations
         return self
-
-    def _check_numbers(self) -> None:
-        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
-            raise ValueError(
-                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
-            )
-        if not self.tol > 0 or self.max_iter < 1:
-            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
         return Hypothesis.resolve(self.hypothesis)
-
-    def _make_solver(self, X: Any, hypothesis: Hypothesis) -> Solver:
-        if not isinstance(self.solver, str):
-            return Solver.resolve(self.solver)
-        # Newton needs few passes where the preconditioner is only a diagonal; L-BFGS where it is nearly the Hessian.
-        name = ("lbfgs" if hypothesis.has_moments(X) else "newton") if self.solver == "auto" else self.solver
-        floor = 1e-6 if X.dtype == np.float32 else 0.0
-        solver = Solver.resolve(name)
-        wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}
-        return solver.with_params(**{key: value for key, value in wanted.items() if hasattr(solver, key)})
 
     def _order(self) -> Any:
         return None
@@ -209,7 +184,7 @@ class TaskLossEstimator(Streaming, Decoder):
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""
         mu = self.predict_moments(X)
         if self.loss_.kind == "indicator":
-            return np.clip((mu + 1) / 2, 0, 1)
+            return np.clip(self.loss_.probabilities(mu), 0, 1)
         q = np.clip(self.loss_.probabilities(mu), 0, None)
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])

@@ -79,13 +79,9 @@ class Hypothesis(Part):
         parts = [self.scores(coefficients, self.features(X[rows])) for rows in blocks]
         return np.concatenate(parts) if parts else self.scores(coefficients, self.features(X))
 
-    def penalised(self, X: Any, size: int) -> np.ndarray:
-        """Ones for the rows of theta that the penalty acts on and zeros for the others, as a column."""
+    def penalised(self, X: Any) -> int:
+        """How many rows of theta the penalty acts on; they come first."""
         raise NotImplementedError
-
-    def has_moments(self, X: Any) -> bool:
-        """Whether the preconditioner knows how the features go together, and not only each one's size."""
-        return False
 
     @property
     def separable(self) -> bool:

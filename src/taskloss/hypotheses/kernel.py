@@ -114,9 +114,6 @@ class Kernel(Linear):
     def coordinates(self, X: Any) -> np.ndarray:
         return (self.gram_(X) - self.mean_) @ self.basis_
 
-    def has_moments(self, X: Any) -> bool:
-        return True
-
     def preconditioner(
         self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float
     ) -> Callable[[Array], Array]:

@@ -50,7 +50,7 @@ class Linear(Hypothesis):
         w, b = self.split(coefficients, X.shape[1])
         # (W^T X^T)^T keeps the scores of a block coordinate by coordinate, so that reductions over coordinates run
         # along contiguous rows.
-        v = X @ np.ascontiguousarray(w) if sparse.issparse(X) else (w.T @ X.T).T
+        v = (w.T @ X.T).T if isinstance(X, np.ndarray) else X @ np.ascontiguousarray(w)
         if self.shared:
             return (b[:, None] + v.T).T
         v += b
@@ -66,11 +66,8 @@ class Linear(Hypothesis):
         squares = features.multiply(features).sum(axis=1) if sparse.issparse(features) else (features**2).sum(axis=1)
         return np.asarray(squares).ravel() + float(self.fit_intercept)
 
-    def penalised(self, X: Any, size: int) -> np.ndarray:
-        return np.concatenate([np.ones(self._rank(X)), np.zeros(size if self.shared else 1)])[:, None]
-
-    def has_moments(self, X: Any) -> bool:
-        return not sparse.issparse(X) and X.shape[1] <= _GRAM_LIMIT
+    def penalised(self, X: Any) -> int:
+        return self._rank(X)
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
@@ -81,7 +78,7 @@ class Linear(Hypothesis):
 
         From the second moments of X where d is moderate, from their diagonal otherwise.
         """
-        if not self.has_moments(X):
+        if sparse.issparse(X) or X.shape[1] > _GRAM_LIMIT:
             return self._diagonal(X, weights, curvature, alpha)
         mean, second = _moments(X, weights)
         return (

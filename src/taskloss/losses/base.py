@@ -19,7 +19,8 @@ class Loss(Part):
     users' own labels. `constant` is the paper's scalar c; an embedding that cannot do with one has a constant for
     each output, and `offset(z)` reads either.
 
-    `kind` says how y looks: "classes" (one label per row) or "indicator" (a row of 0 and 1).
+    `kind` says how y looks: "classes" (one label per row), "indicator" (a row of 0 and 1), or the name of a structure
+    that has an estimator of its own ("ranking", "matching").
     """
 
     kind: ClassVar[str]
@@ -73,6 +74,18 @@ class Loss(Part):
         """The same loss with what it can learn from the users' own labels."""
         return self
 
+    def bind_codes(self, y: np.ndarray) -> Self:
+        """The same loss with what it can learn from the training labels, as codes."""
+        return self
+
+    def moments_for(self, other: Loss, mu: Array) -> Array:
+        """The moments that another loss on the same labels needs, from this one's."""
+        if other.polytope.size != self.polytope.size:
+            raise ValueError(
+                f"{other!r} needs other moments than those of {self!r}, which were fitted: fit with loss={other!r}."
+            )
+        return mu
+
     def variants(self) -> list[Self]:
         """The same loss in each of its embeddings, the preferred first."""
         return [self]
@@ -109,3 +122,13 @@ def check_codes(codes: Array, count: int, what: str) -> np.ndarray:
     if codes.size and (codes.min() < 0 or codes.max() >= count):
         raise ValueError(f"{what} must be codes from 0 to {count - 1}, got values from {codes.min()} to {codes.max()}.")
     return codes
+
+
+def check_sets(y: Array, count: int, what: str) -> np.ndarray:
+    """Rows of 0 and 1, one column per label, or one clear sentence."""
+    y = np.asarray(y)
+    if y.shape[-1:] != (count,):
+        raise ValueError(f"{what} must have {count} columns of 0 and 1, got shape {y.shape}.")
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError(f"{what} must hold 0 and 1 only.")
+    return y

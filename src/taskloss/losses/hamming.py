@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.cube import Cube
-from .base import Array, Loss
+from .base import Array, Loss, check_sets
 
 
 class Hamming(Loss):
@@ -46,13 +46,7 @@ class Hamming(Loss):
         return weights
 
     def _check(self, y: Array, what: str) -> np.ndarray:
-        y = np.asarray(y)
-        width = len(self._weights())
-        if y.shape[-1:] != (width,):
-            raise ValueError(f"{what} must have {width} columns of 0 and 1, got shape {y.shape}.")
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError(f"{what} must hold 0 and 1 only.")
-        return y
+        return check_sets(y, len(self._weights()), what)
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         return 2 * self._check(y, "labels").astype(dtype) - np.ones((), dtype)
@@ -67,6 +61,10 @@ class Hamming(Loss):
     @property
     def polytope(self) -> Cube:
         return Cube(len(self._weights()))
+
+    def probabilities(self, mu: Array) -> np.ndarray:
+        """P(y_j = 1), label by label; outside M, some lie outside [0, 1]."""
+        return (mu + 1) / 2
 
     def __call__(self, z: Array, y: Array) -> np.ndarray:
         return (self._check(z, "outputs") != self._check(y, "labels")) @ self._weights()

@@ -30,6 +30,8 @@ class Polytope(Part):
         """Dimension of the affine hull, r <= k."""
         raise NotImplementedError
 
+    rows: int | None = None  # how many rows, where the coordinates are a table whose rows each lie in a simplex
+
     @classmethod
     def examples(cls) -> list[Self]:
         return [cls(3)]

@@ -39,7 +39,7 @@ class Product(Polytope):
     def _groups(self, u: Array) -> list[tuple[Polytope, Array]]:
         """Pairs of a factor and its coordinates; equal factors as one pair with an extra axis before the last."""
         first = self.factors[0]
-        if all(f == first for f in self.factors):
+        if all(f is first or f == first for f in self.factors):
             return [(first, array_namespace(u).reshape(u, (*u.shape[:-1], len(self.factors), first.size)))]
         stops = np.cumsum([f.size for f in self.factors])
         return [(f, u[..., None, stop - f.size : stop]) for f, stop in zip(self.factors, stops, strict=True)]

@@ -148,16 +148,17 @@ class LBFGS(Descent):
                 pairs.append((s, y, rho))
                 norm = dot(y, precondition(y))
                 scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), scale)
-            r = search.gradient.copy()
+            r, scratch = search.gradient.copy(), np.empty_like(search.gradient)
             alphas = []
             for s, y, rho in reversed(pairs):
                 a = rho * dot(s, r)
-                r -= a * y
+                r -= np.multiply(y, a, out=scratch)
                 alphas.append(a)
-            r = precondition(r) * scale
+            r = precondition(r)
+            r *= scale
             for (s, y, rho), a in zip(pairs, reversed(alphas), strict=True):
-                r += (a - rho * dot(y, r)) * s
-            return -r
+                r += np.multiply(s, a - rho * dot(y, r), out=scratch)
+            return np.negative(r, out=r)
 
         return direction
 
@@ -184,10 +185,12 @@ class Newton(Descent):
             z = precondition(r)
             size = dot(r, z)
             first = np.maximum(size, 1e-300) if first is None else first
-            # Solve to a residual that shrinks with the gradient, for superlinear convergence and no more work than
-            # that.
-            target = np.minimum(0.25, np.sqrt(size / first)) ** 2 * size
-            d, p = np.zeros_like(r), z
+            # Solve to a residual that shrinks with the gradient, for superlinear convergence, and no further than tol
+            # can tell: otherwise the last system, solved only to see that the end is reached, costs the most.
+            target = np.maximum(
+                np.minimum(0.25, np.sqrt(size / first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
+            )
+            d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
             for _ in range(self.max_inner):
                 hp = product(p)
                 curvature = dot(p, hp)
@@ -195,11 +198,12 @@ class Newton(Descent):
                 if not live.any():
                     break
                 t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
-                d += t * p
-                r -= t * hp
+                d += np.multiply(t, p, out=work)
+                r -= np.multiply(t, hp, out=work)
                 z = precondition(r)
                 new = dot(r, z)
-                p = z + np.where(live, new / np.where(size > 0, size, 1.0), 0.0) * p
+                p *= np.where(live, new / np.where(size > 0, size, 1.0), 0.0)
+                p += z
                 size = np.where(live, new, size)
             return d
 

@@ -151,12 +151,14 @@ class Surrogate(Part):
 def automatic(polytope: Polytope) -> Surrogate:
     """The surrogate for a marginal polytope when the user names none: maximum entropy where it is cheap."""
     from .coordinatewise import Independent
-    from .maxentropy import Multinomial
+    from .maxentropy import Multinomial, RowMultinomial
     from .quadratic import Quadratic
 
-    low, high = polytope.bounds()
     if isinstance(polytope, Simplex):
         return Multinomial()
+    if polytope.rows is not None:
+        return RowMultinomial()
+    low, high = polytope.bounds()
     if np.allclose(low, -1) and np.allclose(high, 1):
         return Independent()
     return Quadratic()

@@ -84,3 +84,43 @@ class Multinomial(MaxEntropy):
 
     def _sized(self, polytope: Polytope) -> Self:
         return self if self.n_classes is not None else self.with_params(n_classes=polytope.size)
+
+
+class RowMultinomial(MaxEntropy):
+    """Multinomial logistic regression in every row of a table: S(v, phi) = sum_i logsumexp(v_i) - <phi_i, v_i>.
+
+    Equals MaxEntropy(Product of n_rows simplices), whose domain holds the matchings (the paper's graph matching) and
+    the label-and-size statistics of the F-measure, whose own log-partition functions are costly. h is
+    1/n_rows-strongly convex in the l1 norm, not 1- as the paper has it, and 1-strongly convex in the l1 norm of each
+    row.
+    """
+
+    name = "row-multinomial"
+
+    def __init__(self, n_rows: int | None = None, n_columns: int | None = None):
+        self.n_rows = n_rows
+        self.n_columns = n_columns
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(3, 2)]
+
+    @property
+    def domain(self) -> Polytope | None:
+        if self.n_rows is None or self.n_columns is None:
+            return None
+        return Product([Simplex(self.n_columns)] * self.n_rows)
+
+    def bind(self, polytope: Polytope) -> Self:
+        """Sized by a polytope whose coordinates are a table; its rows lie in simplices, so that nothing need be listed."""
+        if polytope.rows is None:
+            raise ValueError(
+                f"The surrogate {self!r} does not fit this loss: its embedding is a {type(polytope).__name__.lower()} in "
+                f"R^{polytope.size}, and no table whose rows are laws; pass surrogate='auto'."
+            )
+        sizes = (polytope.rows, polytope.size // polytope.rows)
+        if self.domain is not None and sizes != (self.n_rows, self.n_columns):
+            raise ValueError(
+                f"The surrogate {self!r} does not fit this loss, whose embedding has {sizes[0]} rows and {sizes[1]} columns."
+            )
+        return self.with_params(n_rows=sizes[0], n_columns=sizes[1])

@@ -1,0 +1,1 @@
+"""Kernels in numba, imported only where they are about to run: `import taskloss` needs no compiler."""

@@ -1,0 +1,179 @@
+"""Inference on packed trees, sequence by sequence, without Python's lock: callers run blocks of sequences on threads.
+
+Rows of states are contiguous. Four rows of the transition matrix are read at a time, so that a state's value is
+loaded once for all four; the reordering that `_FAST` allows lets the compiler add up and compare in vectors. It
+leaves infinities alone; NaN must not come in.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+_FAST = {"reassoc", "contract", "nsz", "nnan"}
+_SMALLEST = 1e-100  # see sum_product
+_SPREAD = 230.0  # the logarithm of its inverse
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST, inline="always")
+def _product(t, x, out):
+    """out = t x."""
+    n = len(x)
+    fours = n - n % 4
+    for a in range(0, fours, 4):
+        s0 = s1 = s2 = s3 = 0.0
+        for c in range(n):
+            y = x[c]
+            s0 += t[a, c] * y
+            s1 += t[a + 1, c] * y
+            s2 += t[a + 2, c] * y
+            s3 += t[a + 3, c] * y
+        out[a], out[a + 1], out[a + 2], out[a + 3] = s0, s1, s2, s3
+    for a in range(fours, n):
+        s0 = 0.0
+        for c in range(n):
+            s0 += t[a, c] * x[c]
+        out[a] = s0
+
+
+@numba.njit(nogil=True, cache=True)
+def _exp(x, bits, powers):
+    """x becomes exp(x) within 1e-15, zero below -600; `powers` is `bits` seen as floating-point numbers.
+
+    Not compiled with `_FAST`: the reduction by multiples of log 2, in two parts, must stay in its order.
+    """
+    for c in range(len(x)):
+        y = x[c] if x[c] > -600.0 else -600.0
+        n = np.floor(y * 1.4426950408889634 + 0.5)
+        t = (y - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
+        p = 1.6059043836821613e-10
+        p = p * t + 2.08767569878681e-09
+        p = p * t + 2.505210838544172e-08
+        p = p * t + 2.755731922398589e-07
+        p = p * t + 2.7557319223985893e-06
+        p = p * t + 2.48015873015873e-05
+        p = p * t + 0.0001984126984126984
+        p = p * t + 0.001388888888888889
+        p = p * t + 0.008333333333333333
+        p = p * t + 0.041666666666666664
+        p = p * t + 0.16666666666666666
+        p = p * t + 0.5
+        p = p * t + 1.0
+        bits[c] = (np.int64(n) + 1023) << 52
+        x[c] = p * t + 1.0 if x[c] > -600.0 else 0.0
+    for c in range(len(x)):
+        x[c] *= powers[c]
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
+    """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
+
+    b starts as exp(unary - row maximum) and becomes the upward beliefs, scaled to a maximum of one; e holds
+    exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). Every number that
+    is not zero is kept at 1e-100 or above: then e b >= 1e-200 and b (e b) >= 1e-300, and nothing underflows. A
+    sequence where that fails is marked in `fine` and left to the caller, as is one without any allowed assignment.
+    In `pairs`, mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals) and mode 2 sets each
+    edge's marginals.
+    """
+    n_states = unary.shape[1]
+    longest = 1
+    for q in range(len(offsets) - 1):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    b, m, r = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty((longest, n_states))
+    s, bits = np.empty(n_states), np.empty(longest * n_states, dtype=np.int64)
+    flat, powers = b.reshape(-1), bits.view(np.float64)
+    for q in range(len(offsets) - 1):
+        low = offsets[q]
+        length = offsets[q + 1] - low
+        z, good = 0.0, fine[q]
+        for i in range(length):
+            top, least = -np.inf, np.inf
+            for c in range(n_states):
+                x = unary[low + i, c]
+                top = max(top, x)
+                least = min(least, x if x > -np.inf else np.inf)
+            good = good and top > -np.inf and least >= top - _SPREAD
+            z += top
+            for c in range(n_states):
+                b[i, c] = unary[low + i, c] - top
+        if good:
+            _exp(flat[: length * n_states], bits, powers)
+        for i in range(length - 1, 0, -1):
+            if not good:
+                break
+            _product(e[edge_of[low + i] * stride], b[i], m[i])
+            p = parents[low + i] - low
+            top = 0.0
+            for a in range(n_states):
+                b[p, a] *= m[i, a]
+                top = max(top, b[p, a])
+            inverse = 1 / top if top > 0.0 else 0.0
+            least = 1.0
+            for a in range(n_states):
+                b[p, a] *= inverse
+                least = min(least, b[p, a] if b[p, a] > 0.0 else 1.0)
+            good = top > 0.0 and least >= _SMALLEST
+            z += math.log(top)
+        fine[q] = good
+        if not good:
+            continue
+        total = 0.0
+        for c in range(n_states):
+            total += b[0, c]
+        log_z[q] = z + math.log(total)
+        for c in range(n_states):
+            mu[low, c] = b[0, c] * (weights[q] / total)
+        for i in range(1, length):
+            t = edge_of[low + i]
+            p = parents[low + i]
+            for a in range(n_states):
+                r[i, a] = mu[p, a] / (m[i, a] if m[i, a] > 0.0 else 1.0)
+            _product(et[t * stride], r[i], s)
+            for c in range(n_states):
+                mu[low + i, c] = b[i, c] * s[c]
+            if mode == 2:
+                for a in range(n_states):
+                    x = r[i, a]
+                    for c in range(n_states):
+                        pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
+        if mode == 1:
+            fours = 1 + (length - 1) // 4 * 4
+            for i in range(1, fours, 4):
+                for a in range(n_states):
+                    x0, x1, x2, x3 = r[i, a], r[i + 1, a], r[i + 2, a], r[i + 3, a]
+                    for c in range(n_states):
+                        pairs[0, a, c] += x0 * b[i, c] + x1 * b[i + 1, c] + x2 * b[i + 2, c] + x3 * b[i + 3, c]
+            for i in range(fours, length):
+                for a in range(n_states):
+                    x0 = r[i, a]
+                    for c in range(n_states):
+                        pairs[0, a, c] += x0 * b[i, c]
+
+
+@numba.njit(nogil=True, cache=True)
+def max_product(unary, pairwise, stride, edge_of, parents, offsets, back, states, score):
+    """The best assignment of each sequence, ties to the first state; unary is overwritten by the best scores below."""
+    n_states = unary.shape[1]
+    for q in range(len(offsets) - 1):
+        low, high = offsets[q], offsets[q + 1]
+        for i in range(high - 1, low, -1):
+            t = pairwise[edge_of[i] * stride]
+            p = parents[i]
+            for a in range(n_states):
+                best, at = t[a, 0] + unary[i, 0], 0
+                for c in range(1, n_states):
+                    x = t[a, c] + unary[i, c]
+                    if x > best:
+                        best, at = x, c
+                back[i, a] = at
+                unary[p, a] += best
+        at = 0
+        for c in range(1, n_states):
+            if unary[low, c] > unary[low, at]:
+                at = c
+        states[low], score[q] = at, unary[low, at]
+        for i in range(low + 1, high):
+            states[i] = back[i, states[parents[i]]]

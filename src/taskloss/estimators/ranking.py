@@ -1,0 +1,174 @@
+"""Learning to rank."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from ..grouped import Groups, Stack
+from ..losses.base import Loss
+from ..losses.ndcg import Ranking, check_relevance
+from ..surrogates.base import Surrogate
+from ..surrogates.coordinatewise import OneVsAll
+from .base import keep
+from .grouped import GroupedEstimator
+
+_SHORT = {"logistic": OneVsAll("logistic")}
+
+
+class Ranker(GroupedEstimator):
+    """Ranks the items of a group (the documents of a query) by their expected normalised gains.
+
+    X has a row per item, y its relevance (graded or real, not negative) and groups the id of its group. The surrogate
+    is fitted to the moments that the loss needs, for NDCG the gains divided by the group's best DCG, and items are
+    sorted by what it estimates: consistent for the loss, unlike regression on the relevance itself.
+
+    Parameters
+    ----------
+    loss : a ranking loss or its name: `NDCG(gain, discount, at)`, `PrecisionAt(at)`.
+    surrogate : "quadratic" (ridge regression on the gains), "logistic" (one logistic regression per item on gains in
+        [0, 1]), "listwise" (entropy over the items of a group), or a surrogate.
+    hypothesis, alpha, solver, tol, max_iter, verbose : as in `TaskLossEstimator`; groups weigh equally.
+
+    Inside GridSearchCV, `sklearn.set_config(enable_metadata_routing=True)` lets groups through to fit and score; they
+    are requested by default.
+    """
+
+    __metadata_request__fit = {"groups": True}
+    __metadata_request__predict = {"groups": True}
+    __metadata_request__score = {"groups": True}
+
+    def __init__(
+        self,
+        loss: Any = "ndcg",
+        surrogate: Any = "listwise",
+        hypothesis: Any = "linear",
+        *,
+        alpha: float = 1e-3,
+        solver: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average."""
+        self._check_numbers()
+        loss = self._ranking_loss(self.loss)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        y = self._relevance(y, X)
+        if groups is None:
+            raise ValueError(
+                "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
+                "sklearn.set_config(enable_metadata_routing=True) so that they are passed on."
+            )
+        groups = Groups(groups, X.shape[0])
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weights.sum() <= 0:
+            raise ValueError("All sample weights are zero: at least one group must count.")
+        order, stacks = [], []
+        for size, _, rows in groups.by_size():
+            bound = loss.bind(size)
+            order.append(rows.ravel())
+            stacks.append(Stack(self._surrogate_for(bound), bound.phi(y[rows]), weights[rows].mean(1)))
+        self._solve(X[np.concatenate(order)], stacks)
+        self.loss_ = loss
+        return self
+
+    def _ranking_loss(self, loss: Any) -> Ranking:
+        loss = Loss.resolve(loss)
+        if not isinstance(loss, Ranking):
+            raise ValueError(f"{loss!r} is no loss on rankings: use NDCG(...) or PrecisionAt(...).")
+        return loss.with_params(n_items=None)
+
+    def _surrogate_for(self, loss: Loss) -> Surrogate:
+        spec = _SHORT.get(self.surrogate, self.surrogate) if isinstance(self.surrogate, str) else self.surrogate
+        return Surrogate.resolve(spec).bind(loss.polytope)
+
+    def _relevance(self, y: Any, X: Any) -> np.ndarray:
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True).astype(float)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(y)}.")
+        return check_relevance(y)
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def _loss_for(self, loss: Any) -> Ranking:
+        check_is_fitted(self)
+        return self.loss_ if loss is None else self._ranking_loss(loss)
+
+    def predict_scores(self, X: Any) -> np.ndarray:
+        """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
+        check_is_fitted(self)
+        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
+
+    def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
+        """The expected normalised gain of each item within its group; without groups, all rows are one."""
+        mu = np.empty(np.shape(X)[0])
+        for _, _, rows, part in self._by_size(X, groups, None):
+            mu[rows] = part
+        return mu
+
+    def _by_size(self, X: Any, groups: Any, loss: Any) -> Any:
+        """(loss of this size, numbers of the groups, their rows, their moments) for each size of group."""
+        v = self.predict_scores(X)
+        loss = self._loss_for(loss)
+        found = self._groups(groups, len(v))
+        for size, which, rows in found.by_size():
+            fitted = self.loss_.bind(size)
+            bound = loss.bind(size)
+            mu = self._surrogate_for(fitted).inverse_link(v[rows].astype(float))
+            yield bound, which, rows, fitted.moments_for(bound, mu)
+
+    def _groups(self, groups: Any, n: int) -> Groups:
+        return Groups(np.zeros(n, dtype=int) if groups is None else groups, n)
+
+    def predict(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
+        """The rank of each item in its group, 0 at the top; without groups, all rows are one group.
+
+        loss: another ranking loss on the same moments, such as PrecisionAt at another depth.
+        """
+        z = np.empty(np.shape(X)[0], dtype=np.int64)
+        for bound, _, rows, mu in self._by_size(X, groups, loss):
+            z[rows] = bound.decode(mu)
+        return z
+
+    def expected_loss(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
+        """The expected loss of each group's ranking as the fitted moments estimate it, in the order of the sorted ids."""
+        found = self._groups(groups, np.shape(X)[0])
+        out = np.empty(len(found))
+        for bound, which, _, mu in self._by_size(X, groups, loss):
+            out[which] = bound.bayes_risk(bound.decode(mu), mu)
+        return out
+
+    def group_losses(self, X: Any, y: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
+        """The loss of each group's ranking against the relevance y, in the order of the sorted ids.
+
+        loss: any ranking loss, also one that needs other moments; the ranking is the fitted loss's.
+        """
+        z = self.predict(X, groups)
+        y, found = self._relevance(y, X), self._groups(groups, len(z))
+        judge, out = self._loss_for(loss), np.empty(len(found))
+        for size, which, rows in found.by_size():
+            out[which] = judge.bind(size)(z[rows], y[rows])
+        return out
+
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+        """Minus the mean task loss over groups; higher is better. NDCG's is mean NDCG less one."""
+        losses = self.group_losses(X, y, groups)
+        if sample_weight is None:
+            return -float(losses.mean())
+        found = self._groups(groups, np.shape(X)[0])
+        weights = np.bincount(found.group_of, np.asarray(sample_weight, dtype=float)) / found.sizes
+        return -float(np.average(losses, weights=weights))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

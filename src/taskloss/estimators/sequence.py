@@ -1,0 +1,323 @@
+"""Label sequences: the linear-chain conditional random field, decoded for the loss you are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..hypotheses.chain import ChainLinear
+from ..losses.base import Loss
+from ..losses.chain import SequenceLoss
+from ..polytopes._forest import Forest, Limits, k_best, marginals, sample
+from ..sequence_risk import Blocks, SequenceRisk
+from ..sequences import Packed, SequenceLabels, SequenceReader
+from .base import Minimiser, keep
+
+_BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
+
+
+class SequenceTagger(Minimiser, BaseEstimator):
+    """A label for every position of a sequence: a linear-chain CRF, decoded for any loss over neighbours.
+
+    theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):
+    CRFsuite's c2 is n alpha / 2, and with fit_intercept=False and boundaries=False the models are the same.
+
+    X is a list of sequences, each an array or sparse matrix with one row per position, or a list with a mapping of
+    features (or a list of feature names) per position; or Packed(rows, offsets). y is a list of sequences of labels
+    of any type (with Packed, one array will do); None or NaN marks a label that was not observed.
+
+    Parameters
+    ----------
+    loss : a loss on sequences or its name. "chain-hamming" predicts the likeliest label at each position,
+        "sequence-zero-one" the likeliest sequence as a whole (MAP), ChainCost what costs least.
+    alpha : strength of the penalty, above zero.
+    fit_intercept : one score per label, not penalised.
+    boundaries : scores of their own for the first and the last label.
+    transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.
+    forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence.
+    solver, tol, max_iter, warm_start, verbose : as in TaskLossEstimator.
+
+    Attributes
+    ----------
+    classes_ : the labels, in the order of all tables.
+    state_weights_, transition_weights_, start_weights_, end_weights_, intercept_ : pieces of theta_.
+    loss_, solution_, n_features_in_, feature_names_in_ (where features have names), n_iter_.
+    """
+
+    loss: Any
+    alpha: float
+    fit_intercept: bool
+    boundaries: bool
+    transition_features: Any
+    forbidden: Any
+    solver: Any
+    tol: float
+    max_iter: int
+    warm_start: bool
+    verbose: bool
+    theta_: np.ndarray
+    loss_: SequenceLoss
+
+    def __init__(
+        self,
+        loss: Any = "chain-hamming",
+        *,
+        alpha: float = 1e-3,
+        fit_intercept: bool = True,
+        boundaries: bool = True,
+        transition_features: Any = None,
+        forbidden: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
+        self._check_numbers()
+        risk, loss = self._problem(X, y, sample_weight)
+        last: Any = getattr(self, "theta_", None)
+        start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
+        with risk.split.serial_blas():
+            solution = self._minimise(risk, start)
+        self.loss_, self.solution_, self.n_iter_ = loss, solution, solution.iterations
+        self.theta_ = solution.theta[:, 0]
+        return self
+
+    def objective(self, X: Any, y: Any, sample_weight: Any = None) -> SequenceRisk:
+        """The function of theta that `fit` minimises on these data, for other solvers and for checks; it settles labels and features."""
+        return self._problem(X, y, sample_weight)[0]
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[SequenceRisk, SequenceLoss]:
+        reader, labels = SequenceReader(X), SequenceLabels(y)
+        rows, offsets = reader.read(X)
+        codes = labels.encode(y, offsets, partial=True)
+        weights = self._weights(sample_weight, len(offsets) - 1)
+        loss = _as_loss(self.loss, labels.size)
+        limits = self._limits(labels.classes)
+        self._check_transitions(limits, codes, offsets, labels.classes)
+        hypothesis = ChainLinear(
+            rows.shape[1], labels.size, self.fit_intercept, self.boundaries, self._columns(reader, rows.shape[1])
+        )
+        self.reader_, self.labels_, self.limits_, self.hypothesis_ = reader, labels, limits, hypothesis
+        self.n_features_in_ = rows.shape[1]
+        if reader.vectorizer is not None:
+            self.feature_names_in_ = reader.vectorizer.get_feature_names_out()
+        return SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits), loss
+
+    def _weights(self, sample_weight: Any, n: int) -> np.ndarray:
+        weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+            raise ValueError(
+                f"sample_weight must be one number for each of the {n} sequences, not negative and not all zero, got shape {weights.shape}."
+            )
+        return weights
+
+    def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
+        asked = self.transition_features
+        if asked is None:
+            return None
+        if isinstance(asked, str):
+            if asked != "all":
+                raise ValueError(f"transition_features must be None, 'all' or a list of features, got {asked!r}.")
+            return np.arange(n_features)
+        known = {} if reader.vectorizer is None else reader.vectorizer.vocabulary_
+        columns = [known.get(f, -1) if isinstance(f, str) else f for f in asked]
+        for feature, column in zip(asked, columns, strict=True):
+            if not 0 <= column < n_features:
+                raise ValueError(
+                    f"transition_features names {feature!r}, which is not among the {n_features} features."
+                )
+        return np.asarray(columns, dtype=np.int64)
+
+    def _limits(self, classes: np.ndarray) -> Limits:
+        if not self.forbidden:
+            return Limits()
+        k = len(classes)
+        table = np.zeros((k + 1, k + 1))  # the last row is the start, the last column the end
+        index = {label: i for i, label in enumerate(classes.tolist())} | {None: k}
+        for pair in self.forbidden:
+            if len(pair) != 2 or any(label not in index for label in pair) or tuple(pair) == (None, None):
+                raise ValueError(
+                    f"forbidden must list pairs (label, next label) of labels of y, or None for an end; got {pair!r}."
+                )
+            table[index[pair[0]], index[pair[1]]] = -np.inf
+        parts = table[:k, :k], table[k, :k], table[:k, k]
+        return Limits(*(part if np.isneginf(part).any() else None for part in parts))
+
+    def _check_transitions(self, limits: Limits, codes: np.ndarray, offsets: np.ndarray, classes: np.ndarray) -> None:
+        """Refuse training data that the model holds to be impossible."""
+        first, last = offsets[:-1], offsets[1:] - 1
+        inner = np.setdiff1d(np.arange(len(codes)), first)
+        for table, before, after in (
+            (limits.transition, codes[inner - 1], codes[inner]),
+            (None if limits.start is None else limits.start[None], np.zeros(len(first), int), codes[first]),
+            (None if limits.end is None else limits.end[:, None], codes[last], np.zeros(len(last), int)),
+        ):
+            if table is None:
+                continue
+            seen = (before >= 0) & (after >= 0)
+            bad = np.flatnonzero(seen & np.isneginf(table[before, after]))
+            if len(bad):
+                a = "the start" if len(table) == 1 else repr(classes.tolist()[before[bad[0]]])
+                b = "the end" if table.shape[1] == 1 else repr(classes.tolist()[after[bad[0]]])
+                raise ValueError(
+                    f"The training data go from {a} to {b}, which is forbidden: correct the labels, or allow it."
+                )
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, loss: Any = None) -> Any:
+        """The labels of least expected loss: one array per sequence, or for Packed one array for all.
+
+        loss: another loss on the same labels; the fit is the same, only the decision changes. With
+        "sequence-zero-one" this is MAP decoding.
+        """
+        bound = self._loss_for(loss)
+        z, offsets = self._each(
+            X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges
+        )
+        names = bound.output_names(self.classes_)
+        return self._unpack(names[np.concatenate(z)], offsets, X)
+
+    def predict_marginals(self, X: Any) -> Any:
+        """P(y_t = label): one array (positions, labels) per sequence, columns as in classes_; for Packed one array for all."""
+        mu, offsets = self._each(X, lambda f, nodes, pairs: nodes, False)
+        return self._unpack(np.concatenate(mu), offsets, X)
+
+    def predict_moments(self, X: Any) -> list[np.ndarray]:
+        """mu, the mean of phi(y), for each sequence: the nodes' marginals and then the edges', as polytopes.Chain lays them out."""
+
+        def lay(f: Forest, nodes: np.ndarray, pairs: np.ndarray) -> list[np.ndarray]:
+            cuts = f.offsets[1:-1]
+            both = zip(np.split(nodes, cuts), np.split(pairs, cuts - np.arange(1, len(f))), strict=True)
+            return [np.concatenate([a.ravel(), b.ravel()]) for a, b in both]
+
+        return [mu for part in self._each(X, lay, True)[0] for mu in part]
+
+    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
+        """The expected loss of each sequence's prediction, as the fitted marginals estimate it."""
+        bound = self._loss_for(loss)
+
+        def risk(f: Forest, mu: np.ndarray, pairs: Any) -> np.ndarray:
+            return bound.packed_risk(f, bound.packed_decode(f, mu, pairs, self.limits_), mu, pairs)
+
+        return np.concatenate(self._each(X, risk, bound.needs_edges)[0])
+
+    def predict_best(self, X: Any, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The k likeliest sequences: log-probabilities (sequences, k) in falling order, and labels, one (k, positions) array each.
+
+        Where there are fewer than k, the log-probability is -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}.")
+        forest, unary, pairwise = self._scores(X)
+        score, states = k_best(forest, unary, pairwise, k)
+        score = score - marginals(forest, unary, pairwise, pairs="none")[0][:, None]
+        return score, [self.classes_[s.T] for s in np.split(states.T, forest.offsets[1:-1])]
+
+    def sample(self, X: Any, count: int = 1, random_state: Any = None) -> list[np.ndarray]:
+        """Label sequences drawn from the fitted law: one array (count, positions) per sequence."""
+        forest, unary, pairwise = self._scores(X)
+        states = sample(forest, unary, pairwise, count, np.random.default_rng(random_state))
+        return [self.classes_[s.T] for s in np.split(states.T, forest.offsets[1:-1])]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None) -> float:
+        """Minus the mean task loss over sequences; higher is better."""
+        bound = self._loss_for(loss)
+        _, offsets = self.reader_.read(X)
+        codes = self.labels_.encode(y, offsets)
+        z, _ = self._each(X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges)
+        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), np.concatenate(z), codes)
+        return -float(np.average(losses, weights=sample_weight))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _loss_for(self, loss: Any) -> SequenceLoss:
+        check_is_fitted(self)
+        return self.loss_ if loss is None else _as_loss(loss, self.labels_.size)
+
+    def _scores(self, X: Any) -> tuple[Forest, np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        rows, offsets = self.reader_.read(X)
+        forest = Forest.chains(np.diff(offsets))
+        return forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, rows, forest))
+
+    def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
+        """work(forest, node marginals, edge marginals) on blocks of sequences, on threads, in order."""
+        check_is_fitted(self)
+        rows, offsets = self.reader_.read(X)
+        k = self.labels_.size
+        size = max(256, _BLOCK_EDGES // k**2) if edges or self.hypothesis_.columns is not None else None
+        blocks = Blocks(rows, offsets, k, size)
+
+        def run(part: slice) -> Any:
+            some, forest = blocks.cut(rows, part)
+            unary, pairwise = self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest))
+            _, mu, pairs = marginals(forest, unary, pairwise, "all" if edges else "none")
+            return work(forest, mu, pairs)
+
+        return blocks.map(run, blocks.slices), offsets
+
+    def _unpack(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> Any:
+        return values if isinstance(X, Packed) else np.split(values, offsets[1:-1])
+
+    @property
+    def classes_(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.labels_.classes
+
+    def _part(self, name: str) -> np.ndarray:
+        check_is_fitted(self)
+        parts = self.hypothesis_.parts(self.theta_)
+        return parts[name] if name in parts else np.zeros(self.labels_.size)
+
+    @property
+    def state_weights_(self) -> np.ndarray:
+        """(features, labels)."""
+        return self._part("state")
+
+    @property
+    def transition_weights_(self) -> np.ndarray:
+        """[label, next label]."""
+        return self._part("transition")
+
+    @property
+    def start_weights_(self) -> np.ndarray:
+        return self._part("start")
+
+    @property
+    def end_weights_(self) -> np.ndarray:
+        return self._part("end")
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        return self._part("intercept")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
+    loss = Loss.resolve(spec)
+    if not isinstance(loss, SequenceLoss):
+        raise ValueError(
+            f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
+        )
+    return loss.bind(n_states)

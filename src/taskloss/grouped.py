@@ -1,0 +1,130 @@
+"""Examples of many sizes (lists of items, tables of node pairs) that share one scoring function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .hypotheses.base import Hypothesis
+from .surrogates.base import Surrogate
+
+Array = Any
+
+
+class Groups:
+    """Rows that belong together, by one id per row, wherever they stand; groups are numbered in the order of their ids."""
+
+    def __init__(self, ids: Any, n_rows: int):
+        ids = np.asarray(ids)
+        if ids.ndim != 1 or len(ids) != n_rows:
+            raise ValueError(
+                f"groups must name the group of each of the {n_rows} rows, got shape {ids.shape}; from sizes, it is "
+                "np.repeat(np.arange(len(sizes)), sizes)."
+            )
+        if ids.dtype.kind == "f" and np.isnan(ids).any():
+            raise ValueError("groups contains NaN: every row needs a group.")
+        self.ids, self.group_of = np.unique(ids, return_inverse=True)
+        self.sizes = np.bincount(self.group_of, minlength=len(self.ids))
+        self._order = np.argsort(self.group_of, kind="stable")
+        self._first = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def by_size(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(size, numbers of the groups of that size, their rows as one row each): equal sizes are one array."""
+        for size in np.unique(self.sizes).tolist():
+            which = np.flatnonzero(self.sizes == size)
+            yield size, which, self._order[self._first[which][:, None] + np.arange(size)]
+
+
+@dataclass
+class Stack:
+    """Examples of one size: their surrogate, moments (N, k) and weights; they own the next N k rows of X."""
+
+    surrogate: Surrogate
+    phi: np.ndarray
+    weights: np.ndarray
+
+
+class GroupedRisk:
+    """f(theta) = sum_i w_i S(v_i, phi_i) + alpha/2 |theta|^2, where example i has k_i coordinates with a row of X each.
+
+    One score per row, by the same theta for all. Examples of equal size are stacked and go through their surrogate at
+    once, as ordinary rows do: nothing in a surrogate knows of ragged sizes. All that a solver sees.
+    """
+
+    def __init__(self, hypothesis: Hypothesis, stacks: Sequence[Stack], X: Any, alpha: float):
+        self.hypothesis, self.X, self.alpha = hypothesis, X, alpha
+        total = sum(float(s.weights.sum()) for s in stacks)
+        stops = np.cumsum([s.phi.size for s in stacks]).tolist()
+        starts = [0, *stops[:-1]]
+        self.stacks = [
+            (slice(a, b), s.surrogate, s.phi.astype(float, copy=False), s.weights / total)
+            for a, b, s in zip(starts, stops, stacks, strict=True)
+        ]
+        self.constant = sum(float(w @ s.potential(phi)) for _, s, phi, w in self.stacks)
+        self.start = hypothesis.start(X, np.zeros(1))
+        self.head = hypothesis.penalised(X)
+        self._precondition: Callable[[Array], Array] | None = None
+
+    def flatten(self, theta: Array) -> Array:
+        return theta
+
+    unflatten = flatten
+
+    def serial_blas(self) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext()
+
+    def scores(self, theta: Array) -> np.ndarray:
+        return np.asarray(self.hypothesis.scores(theta, self.X)).ravel()
+
+    def _pullback(self, dv: np.ndarray) -> np.ndarray:
+        return self.hypothesis.pullback(self.X, dv[:, None])
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        v = self.scores(theta)
+        dv, value = np.empty_like(v), self.constant
+        for rows, surrogate, phi, w in self.stacks:
+            terms, gradient = surrogate.risk_and_gradient(v[rows].reshape(phi.shape), phi)
+            value += float(w @ terms.sum(-1))
+            dv[rows] = (w[:, None] * gradient).ravel()
+        value += self.alpha / 2 * float((theta[: self.head] ** 2).sum())
+        return np.atleast_1d(value), self._penalise(self._pullback(dv), theta)
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        gradient[: self.head] += self.alpha * theta[: self.head]
+        return gradient
+
+    def _curvatures(self, v: np.ndarray) -> list[tuple[slice, np.ndarray, Callable[[Array], Array]]]:
+        return [(rows, w[:, None], s.hessian(v[rows].reshape(phi.shape), phi)) for rows, s, phi, w in self.stacks]
+
+    def hessian(self, theta: Array) -> Callable[[Array], Array]:
+        maps = self._curvatures(self.scores(theta))
+
+        def product(direction: Array) -> Array:
+            u = self.scores(direction)
+            out = np.empty_like(u)
+            for rows, w, curvature in maps:
+                out[rows] = (w * curvature(u[rows].reshape(len(w), -1))).ravel()
+            return self._penalise(self._pullback(out), direction)
+
+        return product
+
+    def precondition(self, gradient: Array) -> Array:
+        """As for one mean curvature per row, a stack's own: with random signs e, e_r (C e)_r is C's diagonal on average."""
+        if self._precondition is None:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], self.X.shape[0])
+            rows_weight = np.empty(self.X.shape[0])
+            for rows, w, curvature in self._curvatures(self.scores(self.start)):
+                e = signs[rows].reshape(len(w), -1)
+                rows_weight[rows] = np.broadcast_to(w * max(float((e * curvature(e)).mean()), 1e-12), e.shape).ravel()
+            total = rows_weight.sum()
+            self._precondition = self.hypothesis.preconditioner(
+                self.X, rows_weight / total, np.array([total]), self.alpha
+            )
+        return self._precondition(gradient)

@@ -1,0 +1,435 @@
+"""Losses over neighbours in label sequences, and sequence 0-1 loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from .._arrays import log
+from ..polytopes._forest import Forest, Limits, maximise
+from ..polytopes.base import Polytope
+from ..polytopes.chain import Chain
+from ..polytopes.simplex import Simplex
+from ..polytopes.tree import Tree
+from .base import Array, Loss, check_codes
+
+_BLOCK = 1 << 22  # numbers in a block of pairwise costs
+
+
+class SequenceLoss(Loss):
+    """A loss on sequences of states, rows of codes (n, T); a child says what a sequence costs and how to decode.
+
+    Without `length`, sequences may be of any length, which the data tell; with `parents`, labellings of that tree
+    take the place of sequences. `allowed[a, b]`: whether b may follow a, in labels and in outputs alike.
+
+    Packed sequences of unequal lengths come with a Forest that tells where each begins: `packed_loss`,
+    `packed_decode` and `packed_risk` are the same three verbs on those, and the others are spelt through them.
+    """
+
+    kind = "sequence"
+    needs_edges: ClassVar[bool] = True  # whether decoding reads the edges' marginals
+
+    n_states: int | None
+    length: int | None
+    parents: Sequence[int] | None
+    allowed: Any
+
+    # -- shape -------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_labels(self) -> int:
+        if self.n_states is None:
+            raise ValueError(f"{self!r} does not know its number of states yet: give n_states, or call bind(n_states).")
+        return self.n_states
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs to choose from at each position."""
+        return self.n_labels
+
+    def bind(self, size: int) -> Self:
+        if self.n_states is None:
+            return self.with_params(n_states=size)
+        if self.n_labels != size:
+            raise ValueError(f"{self!r} is a loss over {self.n_labels} states, but y has {size}.")
+        return self
+
+    def tree(self, length: int | None = None) -> Tree:
+        """The polytope of the label sequences."""
+        if self.parents is not None:
+            return Tree(self.n_labels, self.parents, self.allowed)
+        length = self.length if self.length is not None else length
+        if length is None:
+            raise ValueError(
+                f"{self!r} is for sequences of any length: give length=... to list them or their polytope."
+            )
+        return Chain(self.n_labels, length, self.allowed)
+
+    def _codes(self, rows: Array, count: int, what: str) -> np.ndarray:
+        rows = np.asarray(rows)
+        wanted = self.tree().n_nodes if self.length is not None or self.parents is not None else "T"
+        if not rows.ndim or not rows.shape[-1] or wanted not in ("T", rows.shape[-1]):
+            raise ValueError(f"{what} must be rows of {wanted} codes, one per position, got shape {rows.shape}.")
+        return check_codes(rows, count, what)
+
+    def output_names(self, classes: np.ndarray) -> np.ndarray:
+        """The users' names of the outputs at a position."""
+        return classes
+
+    # -- the loss on rows --------------------------------------------------------------------------------------------
+
+    def __call__(self, z: Array, y: Array) -> np.ndarray:
+        z, y = self._codes(z, self.n_outputs, "outputs"), self._codes(y, self.n_labels, "labels")
+        z, y = np.broadcast_arrays(z, y)
+        forest = Forest.copies(self.tree(y.shape[-1])._parents(), y.size // y.shape[-1])
+        return self.packed_loss(forest, z.ravel(), y.ravel()).reshape(y.shape[:-1])
+
+    def labels(self) -> np.ndarray:
+        return self.tree().labellings()
+
+    def outputs(self) -> np.ndarray:
+        return self.labels()
+
+    def scorer(self) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict` over sequences, for any tagger."""
+        from ..sequences import SequenceScorer
+
+        return SequenceScorer(self)
+
+    # -- the same on packed sequences --------------------------------------------------------------------------------
+
+    def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """L(z, y) of each sequence."""
+        raise NotImplementedError
+
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        """The outputs of least expected loss under marginals of nodes and edges, within the limits."""
+        raise NotImplementedError
+
+    def _limits(self, limits: Limits | None) -> Limits:
+        """What outputs must obey: the limits given and `allowed`; nothing where outputs are not states."""
+        if self.n_outputs != self.n_labels:
+            return Limits()
+        limits = Limits() if limits is None else limits
+        if self.allowed is None:
+            return limits
+        own = Chain(self.n_labels, 1, self.allowed)._log_allowed()
+        return limits._replace(transition=own if limits.transition is None else own + limits.transition)
+
+    def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
+        """The expected loss of each sequence's output."""
+        raise NotImplementedError
+
+
+class ChainCost(SequenceLoss):
+    """Any loss over neighbours: L(z, y) = sum_t unary[z_t, y_t] + sum_t pairwise[z_t, z_{t+1}, y_t, y_{t+1}].
+
+    unary is (Z, K) and pairwise (Z, Z, K, K); either may be left out, and the outputs at a position need not be the
+    states (an extra row of unary can be "abstain here"). phi(y) are the chain's indicators, psi(z) the costs at them,
+    c = 0. Decoding is Viterbi on the expected costs, which a CRF's marginals give without error: the paper's example
+    of a loss that the CRF is calibrated for and MAP is not. `normalise` divides by the sequence's length; `outputs` names
+    the rows of unary where they are not the labels.
+    """
+
+    name = "chain-cost"
+    aliases = {"outputs": "_outputs"}
+    _outputs: Sequence | None = None
+
+    def __init__(
+        self,
+        unary: Any = None,
+        pairwise: Any = None,
+        length: int | None = None,
+        parents: Sequence[int] | None = None,
+        allowed: Any = None,
+        normalise: bool = False,
+        outputs: Sequence | None = None,
+    ):
+        self._outputs = outputs
+        self.unary = unary
+        self.pairwise = pairwise
+        self.length = length
+        self.parents = parents
+        self.allowed = allowed
+        self.normalise = normalise
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        rng = np.random.default_rng(0)
+        unary, pairwise = rng.uniform(0, 2, (2, 2)).round(2), rng.uniform(0, 2, (2, 2, 2, 2)).round(2)
+        wide = rng.uniform(0, 2, (3, 2)).round(2)
+        return [cls(unary, pairwise, 3), cls(wide, length=2), cls(None, pairwise, parents=(-1, 0, 0), normalise=True)]
+
+    # -- the tables: what a child overrides --------------------------------------------------------------------------
+
+    def _unary(self) -> np.ndarray:
+        if self.unary is None:
+            if self.pairwise is None:
+                raise ValueError("ChainCost needs unary[z, y] or pairwise[z, z', y, y'], or both.")
+            shape = np.shape(self.pairwise)
+            return np.zeros((shape[0], shape[-1]))
+        unary = np.asarray(self.unary, dtype=float)
+        if unary.ndim != 2 or not np.isfinite(unary).all():
+            raise ValueError(f"unary must be a table [z, y] of finite costs, got shape {unary.shape}.")
+        return unary
+
+    def _pairwise(self) -> np.ndarray | None:
+        if self.pairwise is None:
+            return None
+        pairwise, (z, k) = np.asarray(self.pairwise, dtype=float), self._unary().shape
+        if pairwise.shape != (z, z, k, k) or not np.isfinite(pairwise).all():
+            raise ValueError(
+                f"pairwise must be a table [z, z', y, y'] of finite costs with shape {(z, z, k, k)}, got {pairwise.shape}."
+            )
+        return pairwise
+
+    def _position_weights(self, forest: Forest) -> np.ndarray:
+        """One factor for each position, which its unary cost and the pairwise cost of the edge above it share."""
+        return 1 / forest.lengths[forest.tree_of] if self.normalise else np.ones(forest.n_nodes)
+
+    @property
+    def n_labels(self) -> int:
+        return self._unary().shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        return self._unary().shape[0]
+
+    @property
+    def needs_edges(self) -> bool:  # type: ignore[override]
+        return self.pairwise is not None
+
+    def bind(self, size: int) -> Self:
+        if self.n_labels != size:
+            raise ValueError(f"The costs are tables over {self.n_labels} states, but y has {size}.")
+        return self
+
+    # -- the decomposition -------------------------------------------------------------------------------------------
+
+    def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
+        y = self._codes(y, self.n_labels, "labels")
+        return self.tree(y.shape[-1]).embed(y).astype(dtype)
+
+    def psi(self, z: Array) -> np.ndarray:
+        z = self._codes(z, self.n_outputs, "outputs")
+        tree = self.tree(z.shape[-1])
+        parents = tree._parents()
+        weights = self._position_weights(Forest.copies(parents, z.size // z.shape[-1])).reshape(z.shape)
+        pairwise, k = self._pairwise(), self.n_labels
+        above, below = z[..., parents[1:]], z[..., 1:]
+        edges = np.zeros((*below.shape, k, k)) if pairwise is None else pairwise[above, below]
+        return tree.join(weights[..., None] * self._unary()[z], weights[..., 1:, None, None] * edges)
+
+    @property
+    def constant(self) -> float:
+        return 0.0
+
+    @property
+    def polytope(self) -> Polytope:
+        return self.tree()
+
+    def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is not None:
+            raise ValueError(f"{type(self).__name__} takes no costs per example: put them in its tables.")
+        mu = np.asarray(mu, dtype=float)
+        tree = self.tree(None if self.parents is not None else Chain.length_of(mu.shape[-1], self.n_labels))
+        nodes, edges = tree.split(mu.reshape(-1, mu.shape[-1]))
+        k = self.n_labels
+        forest = Forest.copies(tree._parents(), len(nodes))
+        z = self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k))
+        return z.reshape(*mu.shape[:-1], tree.n_nodes)
+
+    def outputs(self) -> np.ndarray:
+        if self.n_outputs == self.n_labels:
+            return self.labels()
+        return Tree(self.n_outputs, self.tree()._parents().tolist()).labellings()
+
+    def output_names(self, classes: np.ndarray) -> np.ndarray:
+        """The users' names of the outputs at a position."""
+        if self._outputs is None:
+            return classes if self.n_outputs == len(classes) else np.arange(self.n_outputs)
+        if len(self._outputs) != self.n_outputs:
+            raise ValueError(f"{len(self._outputs)} names were given for {self.n_outputs} outputs.")
+        return np.asarray(self._outputs)
+
+    # -- packed ------------------------------------------------------------------------------------------------------
+
+    def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        weights, pairwise = self._position_weights(forest), self._pairwise()
+        cost = self._unary()[z, y]
+        if pairwise is not None:
+            i, p = forest.children, forest.parents[forest.children]
+            cost[i] += pairwise[z[p], z[i], y[p], y[i]]
+        return np.add.reduceat(weights * cost, forest.offsets[:-1])
+
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        weights, pairwise, limits = self._position_weights(forest), self._pairwise(), self._limits(limits)
+        cost = weights[:, None] * (nodes @ self._unary().T)
+        z = self.n_outputs
+        if pairwise is None:
+            return (
+                maximise(forest, *limits.apply(forest, -cost, np.zeros((z, z))))[1] if limits else cost.argmin(axis=1)
+            )
+        # Pairs of outputs that cost the same whatever the labels share one product with the marginals.
+        rows, group = np.unique(pairwise.reshape(z * z, -1), axis=0, return_inverse=True)
+        expected = edges.reshape(len(edges), -1) @ rows.T
+        expected *= weights[forest.children, None]
+        states = np.empty(forest.n_nodes, dtype=np.int64)
+        for trees in _tree_blocks(forest, z * z):
+            some, at = forest.subset(trees), forest.nodes_of(trees)
+            steps = -expected[forest.edge_of[at[some.parents >= 0]]][:, group.ravel()].reshape(-1, z, z)
+            states[at] = maximise(some, *limits.apply(some, -cost[at], steps))[1]
+        return states
+
+    def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
+        weights, pairwise = self._position_weights(forest), self._pairwise()
+        cost = (nodes * self._unary()[z]).sum(1)
+        if pairwise is not None:
+            i = forest.children
+            cost[i] += np.einsum("eab,eab->e", edges, pairwise[z[forest.parents[i]], z[i]])
+        return np.add.reduceat(weights * cost, forest.offsets[:-1])
+
+
+def _tree_blocks(forest: Forest, width: int) -> list[np.ndarray]:
+    """Consecutive trees whose nodes times width fill a block."""
+    block = forest.offsets[1:] * width // _BLOCK
+    return np.split(np.arange(len(forest)), np.flatnonzero(np.diff(block)) + 1)
+
+
+class ChainHamming(ChainCost):
+    """L(z, y) = sum_t w_t s[y_t] 1(z_t != y_t) / T: the share of wrong positions, where all weights are one.
+
+    `weights` w, one per position (at least as many as the longest sequence has); `state_weights` s, one per true
+    state, make errors on some states dearer. Without `normalise` it is a sum. Decoding takes at each position the
+    state of largest s[y] P(y_t = y), which needs the nodes' marginals alone; under `allowed`, the best such sequence.
+    Equals ChainCost with unary costs s[y] 1(z != y).
+    """
+
+    name = "chain-hamming"
+    aliases = {}
+    pairwise = None
+
+    def __init__(
+        self,
+        n_states: int | None = None,
+        length: int | None = None,
+        weights: Any = None,
+        state_weights: Any = None,
+        parents: Sequence[int] | None = None,
+        allowed: Any = None,
+        normalise: bool = True,
+    ):
+        self.n_states = n_states
+        self.length = length
+        self.weights = weights
+        self.state_weights = state_weights
+        self.parents = parents
+        self.allowed = allowed
+        self.normalise = normalise
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        order = [[1, 1, 0], [0, 1, 1], [1, 1, 1]]
+        return [
+            cls(3, 3),
+            cls(2, 3, weights=[1.0, 2.0, 0.5], state_weights=[1.0, 3.0]),
+            cls(3, 3, allowed=order),
+            cls(2, parents=(-1, 0, 0)),
+        ]
+
+    n_labels = SequenceLoss.n_labels
+    bind = SequenceLoss.bind
+
+    def _unary(self) -> np.ndarray:
+        k = self.n_labels
+        scale = np.ones(k) if self.state_weights is None else np.asarray(self.state_weights, dtype=float)
+        if scale.shape != (k,) or not np.isfinite(scale).all() or (scale < 0).any():
+            raise ValueError(f"state_weights must be {k} finite numbers that are not negative, one per state.")
+        return (1 - np.eye(k)) * scale
+
+    def _position_weights(self, forest: Forest) -> np.ndarray:
+        base = super()._position_weights(forest)
+        if self.weights is None:
+            return base
+        weights, longest = np.asarray(self.weights, dtype=float), int(forest.lengths.max(initial=0))
+        if weights.ndim != 1 or len(weights) < longest or not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError(
+                f"weights must be finite numbers that are not negative, one per position; the longest sequence has {longest} positions, weights has shape {weights.shape}."
+            )
+        return base * weights[np.arange(forest.n_nodes) - forest.offsets[forest.tree_of]]
+
+
+class SequenceZeroOne(SequenceLoss):
+    """L(z, y) = 1(z != y), one for any mistake anywhere: decoding it is MAP, the most likely sequence as a whole.
+
+    It is not a sum over neighbours, so that its embedding is phi(y) = e_y over all sequences, psi(z) = -e_z, c = 1, M
+    the simplex over them. Marginals of nodes and edges do not fix the law in general, but they fix the Markov law
+    that the CRF fits: `packed_decode` is Viterbi on its conditional log-probabilities.
+    """
+
+    name = "sequence-zero-one"
+
+    def __init__(
+        self,
+        n_states: int | None = None,
+        length: int | None = None,
+        parents: Sequence[int] | None = None,
+        allowed: Any = None,
+    ):
+        self.n_states = n_states
+        self.length = length
+        self.parents = parents
+        self.allowed = allowed
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(2, 3), cls(2, parents=(-1, 0, 0))]
+
+    def _index(self, rows: Array, what: str) -> np.ndarray:
+        rows = self._codes(rows, self.n_labels, what)
+        powers = self.n_labels ** np.arange(rows.shape[-1])[::-1]
+        place = np.searchsorted(known := self.labels() @ powers, rows @ powers)
+        if (known[np.minimum(place, len(known) - 1)] != rows @ powers).any():
+            raise ValueError(f"{what} holds a sequence with a forbidden transition.")
+        return place
+
+    def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
+        return np.eye(len(self.labels()), dtype=dtype)[self._index(y, "labels")]
+
+    def psi(self, z: Array) -> np.ndarray:
+        return -np.eye(len(self.labels()))[self._index(z, "outputs")]
+
+    @property
+    def constant(self) -> float:
+        return 1.0
+
+    @property
+    def polytope(self) -> Polytope:
+        return Simplex(len(self.labels()))
+
+    def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is not None:
+            raise ValueError("Sequence 0-1 loss takes no costs per example.")
+        return self.labels()[np.argmax(mu, axis=-1)]
+
+    def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (np.add.reduceat(z != y, forest.offsets[:-1]) > 0).astype(float)
+
+    def _conditionals(self, forest: Forest, nodes: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities of each root, and of each child given its parent."""
+        unary = np.zeros_like(nodes)
+        unary[forest.offsets[:-1]] = log(nodes[forest.offsets[:-1]])
+        above = nodes[forest.parents[forest.children]][:, :, None]
+        return unary, log(edges / np.where(above > 0, above, 1.0))
+
+    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+        return maximise(forest, *self._limits(limits).apply(forest, *self._conditionals(forest, nodes, edges)))[1]
+
+    def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
+        unary, pairwise = self._conditionals(forest, nodes, edges)
+        i = forest.children
+        chance = unary[np.arange(len(z)), z]
+        chance[i] += pairwise[np.arange(len(i)), z[forest.parents[i]], z[i]]
+        return 1 - np.exp(np.add.reduceat(chance, forest.offsets[:-1]))

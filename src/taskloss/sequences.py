@@ -1,0 +1,229 @@
+"""Users' own sequences, and the packed rows and codes that the rest counts in."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction import DictVectorizer
+
+from .labels import _codes, _unique
+from .polytopes._forest import Forest
+
+
+class Packed(NamedTuple):
+    """Sequences laid end to end: the rows of all positions, and offsets; sequence i is rows[offsets[i]:offsets[i + 1]]."""
+
+    rows: Any
+    offsets: Any
+
+
+class SequenceReader:
+    """Turns sequences into packed rows of numbers, the same way at predict as at fit.
+
+    A sequence is an array or a sparse matrix with one row per position, or a list with one item per position: a
+    mapping from feature to value (numbers as they are, strings and lists of strings as indicators), or a list of
+    feature names. Packed(rows, offsets) is taken as it is.
+    """
+
+    def __init__(self, X: Any):
+        """Learn the features' number or names from the sequences of a fit."""
+        self.vectorizer: DictVectorizer | None = None
+        self.n_features: int | None = None
+        rows, _ = self.read(X)
+        self.n_features = rows.shape[1]
+
+    def read(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Rows of all positions, dense or CSR, and offsets."""
+        if isinstance(X, Packed):
+            rows, offsets = X.rows, _check_offsets(X.offsets, np.shape(X.rows)[0])
+        else:
+            if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X):
+                raise ValueError(
+                    f"X must be a list of sequences, or Packed(rows, offsets); got {type(X).__name__}. A single sequence goes in a list of its own."
+                )
+            offsets = _offsets([_length(x, i) for i, x in enumerate(X)])
+            rows = self._stack(X)
+        if len(offsets) < 2:
+            raise ValueError("X has no sequences.")
+        return self._check(rows), offsets
+
+    def _stack(self, X: Any) -> Any:
+        if not len(X):
+            return np.empty((0, 0))
+        first = X[0]
+        if sparse.issparse(first):
+            kinds = [i for i, x in enumerate(X) if not sparse.issparse(x)]
+            if kinds:
+                raise ValueError(
+                    f"Sequence 0 is a sparse matrix, but sequence {kinds[0]} is not: give all in one form."
+                )
+            _check_widths([x.shape[1] for x in X])
+            return sparse.vstack(X, format="csr")
+        if isinstance(first[0], Mapping) or (isinstance(first, list) and _is_names(first[0])):
+            return self._vectorise(X)
+        arrays = [_array(x, i) for i, x in enumerate(X)]
+        _check_widths([x.shape[1] for x in arrays])
+        return np.concatenate(arrays)
+
+    def _vectorise(self, X: Any) -> Any:
+        try:
+            items = [item if isinstance(item, Mapping) else dict.fromkeys(item, 1.0) for x in X for item in x]
+        except TypeError as error:
+            raise ValueError("Every position must be a mapping of features or a list of feature names.") from error
+        if self.vectorizer is None:
+            if self.n_features is not None:
+                raise ValueError("X holds feature mappings, but the tagger was fitted on rows of numbers.")
+            self.vectorizer = DictVectorizer(sparse=True, dtype=np.float64).fit(items)
+        return self.vectorizer.transform(items)
+
+    def _check(self, rows: Any) -> Any:
+        if sparse.issparse(rows):
+            rows = sparse.csr_matrix(rows, dtype=np.float64)
+            values = rows.data
+        else:
+            rows = values = np.ascontiguousarray(rows, dtype=np.float64)
+            if rows.ndim != 2:
+                raise ValueError(f"The rows of packed sequences must have two dimensions, got shape {rows.shape}.")
+        if not np.isfinite(values).all():
+            raise ValueError("X contains NaN or infinite values: replace them by numbers.")
+        if self.n_features is not None and rows.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {rows.shape[1]} features per position, but the tagger was fitted with {self.n_features}."
+            )
+        return rows
+
+
+class SequenceLabels:
+    """One label per position, of any type; None or NaN where it was not observed."""
+
+    def __init__(self, y: Any, classes: Any = None):
+        values = _flat(y)
+        seen = values[~_missing(values)]
+        self.classes = np.asarray(_unique(seen).tolist() if classes is None else list(classes))
+        if len(self.classes) < 2:
+            raise ValueError(
+                f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
+            )
+
+    @property
+    def size(self) -> int:
+        return len(self.classes)
+
+    def encode(self, y: Any, offsets: np.ndarray, partial: bool = False) -> np.ndarray:
+        """Codes of all positions, -1 where a label is missing and may be."""
+        values = _flat(y)
+        if not _is_flat(y):
+            lengths, wanted = [len(row) for row in y], np.diff(offsets)
+            if len(lengths) != len(wanted):
+                raise ValueError(f"X has {len(wanted)} sequences, but y has {len(lengths)}.")
+            wrong = np.flatnonzero(np.asarray(lengths) != wanted)
+            if len(wrong):
+                i = wrong[0]
+                raise ValueError(f"Sequence {i} has {wanted[i]} positions in X, but {lengths[i]} labels in y.")
+        if len(values) != offsets[-1]:
+            raise ValueError(f"X has {offsets[-1]} positions, but y has {len(values)} labels.")
+        missing = _missing(values)
+        if missing.any() and not partial:
+            raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
+        codes = np.full(len(values), -1)
+        codes[~missing] = _codes(np.asarray(values[~missing].tolist()), self.classes, "label")
+        return codes
+
+
+class SequenceScorer:
+    """scorer(estimator, X, y) = minus the mean loss of estimator.predict(X) over sequences, for any tagger; higher is better."""
+
+    def __init__(self, loss: Any):
+        self.loss = loss
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        offsets = _check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else _offsets([len(x) for x in y])
+        labels = SequenceLabels(y, getattr(estimator, "classes_", None))
+        loss = self.loss.bind(labels.size)
+        z = np.asarray(_flat(estimator.predict(X)).tolist())
+        codes = _codes(z, loss.output_names(labels.classes), "output")
+        losses = loss.packed_loss(Forest.chains(np.diff(offsets)), codes, labels.encode(y, offsets))
+        return -float(np.average(losses, weights=sample_weight))
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r}.scorer()"
+
+
+def _is_flat(y: Any) -> bool:
+    """Whether y is one array of labels, as goes with packed sequences."""
+    return isinstance(y, np.ndarray) and y.ndim == 1 and not (y.dtype == object and len(y) and np.ndim(y[0]) == 1)
+
+
+def _flat(y: Any) -> np.ndarray:
+    if y is None:
+        raise ValueError("The tagger requires y: one sequence of labels for each sequence of X.")
+    if _is_flat(y):
+        return y.astype(object)
+    values: list = []
+    for i, row in enumerate(y):
+        if isinstance(row, str) or not hasattr(row, "__len__"):
+            raise ValueError(f"y must hold one sequence of labels for each sequence of X, but y[{i}] is {row!r}.")
+        values.extend(row.tolist() if isinstance(row, np.ndarray) else row)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    return np.fromiter((v is None or v != v for v in values), dtype=bool, count=len(values))
+
+
+def _length(x: Any, i: int) -> int:
+    if isinstance(x, str) or not (hasattr(x, "shape") or hasattr(x, "__len__")):
+        raise ValueError(f"Sequence {i} of X must be an array or a list with one item per position, got {x!r}.")
+    length = x.shape[0] if hasattr(x, "shape") else len(x)
+    if length == 0:
+        raise ValueError(f"Sequence {i} of X is empty: drop it, there is nothing to label.")
+    return length
+
+
+def _array(x: Any, i: int) -> np.ndarray:
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Sequence {i} of X cannot be read as rows of numbers: {error}.") from error
+    if array.ndim != 2:
+        raise ValueError(f"Sequence {i} of X must have one row of features per position, got shape {array.shape}.")
+    return array
+
+
+def _is_names(item: Any) -> bool:
+    return isinstance(item, list | tuple | set) and not any(isinstance(v, numbers.Number) for v in item)
+
+
+def _check_widths(widths: list[int]) -> None:
+    odd = [i for i, width in enumerate(widths) if width != widths[0]]
+    if odd:
+        raise ValueError(
+            f"Sequence {odd[0]} has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
+        )
+
+
+def _offsets(lengths: Any) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))]).astype(np.int64)
+
+
+def _check_offsets(offsets: Any, rows: int) -> np.ndarray:
+    offsets = np.asarray(offsets)
+    if (
+        offsets.ndim != 1
+        or len(offsets) < 2
+        or offsets.dtype.kind not in "iu"
+        or offsets[0] != 0
+        or offsets[-1] != rows
+    ):
+        raise ValueError(f"offsets must be integers that rise from 0 to the number of rows, {rows}.")
+    offsets = offsets.astype(np.int64)
+    steps = np.diff(offsets)
+    if (steps < 1).any():
+        raise ValueError(f"Sequence {int(np.argmax(steps < 1))} of X is empty: drop it, there is nothing to label.")
+    return offsets

@@ -1,0 +1,235 @@
+"""Calibration functions that are known exactly, each with the argument that proves it and a witness that attains it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..margins import Exponential, Logistic, Margin, Square
+from ..surrogates.coordinatewise import Coordinatewise
+from .problem import Problem
+from .programs import Certificate
+
+
+def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
+    """zeta of a margin loss for binary 0-1 loss: h((1 + eps)/2) - h(1/2), infinite beyond eps = 1.
+
+    Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2.
+    """
+    eps = np.asarray(eps, dtype=float)
+    inside = np.clip((1 + eps) / 2, 0.5, 1.0)
+    return np.where(eps <= 1, margin.potential(inside) - margin.potential(np.full_like(inside, 0.5)), np.inf)
+
+
+def closed_form(problem: Problem, eps: float) -> Certificate | None:
+    """The certificate where a proved formula covers the problem, else None."""
+    for rule in (_line, _one_vs_all, _hamming, _thresholds):
+        found = rule(problem, eps)
+        if found is not None:
+            return found
+    return None
+
+
+# -- one dimension ---------------------------------------------------------------------------------------------------
+
+
+def _line(problem: Problem, eps: float) -> Certificate | None:
+    """Where D is a segment or a line, for every potential: divergences grow with distance, so that ends are nearest.
+
+    With two labels and costs 2 - c and c this is min over signs of D_h((c +- eps)/2, c/2), the paper's proposition
+    with its slip mended.
+    """
+    domain, k = problem.surrogate.domain, problem.psi.shape[1]
+    if (k if domain is None else domain.dimension) != 1:
+        return None
+    ends = problem.vertices if domain is None else np.vstack([problem.vertices, domain.vertices()])
+    direction = ends[np.abs(ends - ends[0]).sum(1).argmax()] - ends[0]
+    place = (ends - ends[0]) @ direction / (direction @ direction)
+    truth = place[: len(problem.vertices)]
+    low, high = (-np.inf, np.inf) if domain is None else (place.min(), place.max())
+    slope = problem.psi @ direction
+    level = problem.psi @ ends[0] + problem.offset
+    best = Certificate(eps, np.inf, np.inf, method="closed form (one dimension)")
+    for z in range(len(slope)):
+        left, right = _half_lines(slope[z] - slope, level[z] - level, low, high)
+        if left > right:
+            continue
+        for other in range(len(slope)):
+            # slope x + level >= eps on M: everything, nothing, or one end of it
+            a, b = slope[z] - slope[other], level[z] - level[other]
+            first, last = _half_lines(np.array([-a]), np.array([eps - b]), truth.min(), truth.max())
+            if other == z or first > last:
+                continue
+            x, y = (first, right) if first > right else (last, left) if last < left else (max(first, left),) * 2
+            u1, u2 = ends[0] + x * direction, ends[0] + y * direction
+            value = float(problem.divergence(u1, u2)) if x != y else 0.0
+            if value < best.value:
+                best = Certificate(eps, value, value, z, other, u1, u2, best.method)
+    return best
+
+
+def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    """The interval of x in [low, high] with slope x + level <= 0 for every row; empty (1, 0) where there is none."""
+    scale = 1e-12 * max(1.0, float(np.abs(level).max()))
+    flat = np.abs(slope) <= 1e-14
+    if (level[flat] > scale).any():
+        return 1.0, 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = -level / slope
+    high = min(high, float(at[~flat & (slope > 0)].min(initial=np.inf)))
+    low = max(low, float(at[~flat & (slope < 0)].max(initial=-np.inf)))
+    return (low, high) if low <= high + 1e-12 else (1.0, 0.0)
+
+
+# -- one margin per coordinate ---------------------------------------------------------------------------------------
+
+
+def _margin(problem: Problem, low: float) -> Margin | None:
+    """The margin of a coordinatewise surrogate whose zeta is understood, in coordinates from `low` to 1."""
+    surrogate = problem.surrogate
+    if not isinstance(surrogate, Coordinatewise) or surrogate.low != low:
+        return None
+    margin = surrogate.phi_margin
+    return margin if type(margin) in (Logistic, Exponential, Square) else None
+
+
+def _one_vs_all(problem: Problem, eps: float) -> Certificate | None:
+    """0-1 loss by one-vs-all: 2 zeta_margin(eps), where the curvature of h grows away from 1/2 (it does for these)."""
+    margin = _margin(problem, 0.0)
+    k = problem.psi.shape[1]
+    if margin is None or not np.array_equal(problem.table, 1 - np.eye(k)):
+        return None
+    value = 2 * float(margin_calibration(margin, np.array(eps)))
+    if not np.isfinite(value):
+        return Certificate(eps, np.inf, np.inf, method="closed form (one-vs-all)")
+    truth, estimate = np.zeros(k), np.zeros(k)
+    truth[:2], estimate[:2] = ((1 - eps) / 2, (1 + eps) / 2), 0.5
+    return Certificate(eps, value, value, 0, 1, truth, estimate, "closed form (one-vs-all)")
+
+
+def _sign_weights(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
+    """(signs, w) where psi(z) = -w sign(z) / 2 with one constant: Hamming losses, on all or some sign vectors."""
+    if np.ptp(problem.offset) > 1e-12:
+        return None
+    weights = 2 * np.abs(problem.psi)
+    if np.ptp(weights, axis=0).max() > 1e-9 or weights.min() < 1e-12:
+        return None
+    return -np.sign(problem.psi), weights[0]
+
+
+def _hamming(problem: Problem, eps: float) -> Certificate | None:
+    """Hamming loss with weights w: min sum_j zeta_margin(a_j) over sum_j w_j a_j = eps, a in [0, 1]^n.
+
+    All sign vectors being outputs, H_0(z) is an orthant and each coordinate is a binary problem of its own. Equal
+    weights 1/n give a_j = eps and n zeta_margin(eps), the paper's proposition.
+    """
+    margin, found = _margin(problem, -1.0), _sign_weights(problem)
+    if margin is None or found is None or len(problem.psi) != 2 ** problem.psi.shape[1]:
+        return None
+    signs, weights = found
+    if len(problem.vertices) != len(problem.psi):
+        return None
+    if eps > weights.sum() * (1 + 1e-12):
+        return Certificate(eps, np.inf, np.inf, method="closed form (Hamming)")
+    a = _fill(margin, weights, eps)
+    return _certify(problem, eps, signs, a, margin, "closed form (Hamming)")
+
+
+def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
+    """argmin sum_j zeta(a_j) subject to <w, a> = eps: the slopes zeta'(a_j) / w_j are level below the cap a_j = 1."""
+    if np.ptp(weights) < 1e-12 * weights.max():
+        return np.full(len(weights), min(eps / weights.sum(), 1.0))
+
+    def slopes(a: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return margin.potential_derivative((1 + a) / 2) / 2
+
+    def filled(level: float) -> np.ndarray:
+        low, high = np.zeros(len(weights)), np.ones(len(weights))
+        for _ in range(60):
+            middle = (low + high) / 2
+            over = slopes(middle) > level * weights
+            low, high = np.where(over, low, middle), np.where(over, middle, high)
+        return (low + high) / 2
+
+    top, bottom = 1.0, 0.0
+    while filled(top) @ weights < eps and top < 1e12:
+        top *= 2
+    for _ in range(80):
+        middle = (top + bottom) / 2
+        bottom, top = (middle, top) if filled(middle) @ weights < eps else (bottom, middle)
+    a = filled(top)
+    return np.minimum(a * (eps / (a @ weights)), 1.0)
+
+
+def _thresholds(problem: Problem, eps: float) -> Certificate | None:
+    """Absolute error on the ordinal signs, by all thresholds: n zeta_margin(eps / n) with n = k - 1 thresholds.
+
+    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss needs more: the margin's
+    divergence must be jointly convex. Then over the thresholds between z and z' the means of u' and u are at least
+    eps/|J| and at most 0, which costs |J| zeta_margin(eps/|J|), least for all n. The witness is u = 0, u' = eps/n, so
+    the paper's lower bound is exact. The exponential margin is not jointly convex and is left to the search.
+    """
+    margin, found = _margin(problem, -1.0), _sign_weights(problem)
+    if margin is None or found is None or isinstance(margin, Exponential):
+        return None
+    signs, weights = found
+    n = len(weights)
+    chain = 2.0 * np.tri(n + 1, n, -1) - 1
+    if np.ptp(weights) > 1e-12 or signs.shape != chain.shape or not np.array_equal(problem.vertices, chain):
+        return None
+    if not np.array_equal(signs, chain):
+        return None
+    if eps > weights.sum() * (1 + 1e-12):
+        return Certificate(eps, np.inf, np.inf, method="closed form (all thresholds)")
+    a = np.full(n, min(eps / weights.sum(), 1.0))
+    return _certify(problem, eps, signs, a, margin, "closed form (all thresholds)")
+
+
+def _certify(
+    problem: Problem, eps: float, signs: np.ndarray, a: np.ndarray, margin: Margin, method: str
+) -> Certificate:
+    """u = 0 is a tie; the truth lies a away from it, on the side of the all-positive output."""
+    worst, best = int(signs.sum(1).argmin()), int(signs.sum(1).argmax())
+    value = float(margin_calibration(margin, a).sum())
+    return Certificate(eps, value, value, worst, best, a, np.zeros(len(a)), method)
+
+
+# -- Kullback-Leibler on the simplex ---------------------------------------------------------------------------------
+
+
+def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
+    """A lower bound for each pair, where D_h is Kullback-Leibler on laws over the labels: entry [z, z'].
+
+    Let d_y = L(z, y) - L(z', y), a = max d, -b = min d. The channel that sends y to 1 with probability (d_y + b) / (a
+    + b) turns the truth into a coin of at least (b + eps) / (a + b) and the estimate into one of at most b / (a + b);
+    no channel adds divergence, hence D >= kl((b + eps)/(a + b) | b/(a + b)). Attained by the law on the two extreme
+    labels, where z is optimal there.
+    """
+    d = table[:, None, :] - table[None, :, :]
+    a, b = d.max(-1), -d.min(-1)
+    out = np.full(a.shape, np.inf)
+    ok = (a >= eps) & (b > 0) & (a > 0)
+    p, q = (b[ok] + eps) / (a + b)[ok], b[ok] / (a + b)[ok]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.where(p < 1, (1 - p) * np.log((1 - p) / (1 - q)), 0.0)
+    out[ok] = p * np.log(p / q) + rest
+    return out
+
+
+def two_point_witness(problem: Problem, z: int, other: int, eps: float, bound: float) -> Certificate | None:
+    """The pair's bound as an exact value, where some law on two extreme labels has z optimal."""
+    table = problem.table
+    d = table[z] - table[other]
+    tops, bottoms = np.flatnonzero(d >= d.max() - 1e-12), np.flatnonzero(d <= d.min() + 1e-12)
+    a, b = d.max(), -d.min()
+    for top in tops[:8]:
+        for bottom in bottoms[:8]:
+            q = np.zeros(table.shape[1])
+            q[top], q[bottom] = b / (a + b), a / (a + b)
+            risks = table @ q
+            if risks[z] <= risks.min() + 1e-12 * max(1.0, np.abs(table).max()):
+                p = np.zeros_like(q)
+                p[top], p[bottom] = (b + eps) / (a + b), (a - eps) / (a + b)
+                vertices = problem.vertices
+                return Certificate(eps, bound, bound, z, other, p @ vertices, q @ vertices, "closed form (two labels)")
+    return None

@@ -1,0 +1,436 @@
+"""Is a surrogate phi-calibrated? A numerical check that needs S(v, y) only as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..losses.base import Loss
+from ..margins import Margin
+from ..surrogates.base import Surrogate
+
+VERDICTS = {
+    "calibrated": "the excess risk is a Bregman divergence of the moments for every score",
+    "represented on t(M) only": "the excess risk is a Bregman divergence for the scores that some law asks for, not beyond them",
+    "link not injective": "laws with different moments share their best score, so that scores do not give the moments",
+    "link not continuous": "the best score jumps where the moments do not",
+    "needs more than phi": "the best score, or the loss of a score, is no function of the moments of this phi",
+    "undecided off t(M)": "represented on t(M); neither a canonical nor a coordinatewise extension to all scores was found",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer of `check`: a verdict, the evidence, and the parts h, t, t^-1 as functions.
+
+    violation: how badly the failing condition fails (for "calibrated", the worst residual of those that hold), at the
+    score `v` and the law `q` over labels. `potential` and `link` take moments in M and `inverse_link` takes scores,
+    one row each; h is fixed up to an affine function, so that its tangent at v0 is zero.
+    """
+
+    verdict: str
+    violation: float
+    v: np.ndarray | None
+    q: np.ndarray | None
+    potential: Callable[[Any], np.ndarray] = field(repr=False)
+    link: Callable[[Any], np.ndarray] = field(repr=False)
+    inverse_link: Callable[[Any], np.ndarray] | None = field(repr=False)
+    extension: str = ""
+
+    @property
+    def calibrated(self) -> bool:
+        return self.verdict == "calibrated"
+
+    @property
+    def reason(self) -> str:
+        return VERDICTS[self.verdict]
+
+    def __bool__(self) -> bool:
+        return self.calibrated
+
+
+def check(
+    surrogate: Any,
+    phi: Any = None,
+    size: int | None = None,
+    scores: Any = None,
+    laws: int = 30,
+    seed: int = 0,
+) -> Report:
+    """Whether S is phi-calibrated, for a surrogate, a margin, or any function S(v, y).
+
+    surrogate: a function takes scores v, rows of length `size`, and one label's code y, and returns one number per
+    row. phi: the embedding, one row per label, or a loss that has one (a margin needs none). scores: rows at which
+    the conditions are tried, by default a normal sample; those where S is not finite are left out.
+
+    The tests, in order: t(q) = argmin_v s(v, q) depends on q through the moments only; it is injective; it is
+    continuous; -(S(v, .) - S(v0, .)) is an affine function <g, phi> + b of the embedding; and -b is a strictly convex
+    function h* of the slope g over all scores, with t^-1(v) = grad h*(g(v)) injective. Where scores outnumber M's
+    dimension, the tangents are fixed on M's hull only: an extension is sought in which S is linear in the scores but
+    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). All of it is sampled:
+    a verdict against S comes with its counterexample, a verdict for S is as good as the sample.
+    """
+    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed)).report()
+
+
+class _Checker:
+    def __init__(self, surrogate: Any, phi: Any, size: int | None, scores: Any, laws: int, rng: np.random.Generator):
+        self.rng = rng
+        self.function, self.phi, self.size = _as_function(surrogate, phi, size)
+        self.count = len(self.phi)
+        sample = rng.normal(scale=1.8, size=(400, self.size)) if scores is None else np.atleast_2d(scores)
+        sample = sample[np.isfinite(self.values(sample)).all(-1)]
+        if len(sample) < 8:
+            raise ValueError("S is finite at too few of the scores tried: give scores=..., rows where it is finite.")
+        self.frame = self._frame(sample[:12])
+        self.sample = sample[:48] @ self.frame @ self.frame.T
+        self.v0 = self.sample[0]
+        # M in coordinates of its own hull: phi = mean + coordinates @ hull, and rows normal to the hull
+        self.mean = self.phi.mean(0)
+        _, singular, rows = np.linalg.svd(self.phi - self.mean)
+        self.r = int((singular > 1e-10 * max(1.0, singular.max(initial=0.0))).sum())
+        self.hull, self.normal = rows[: self.r], rows[self.r :]
+        self.coordinates = (self.phi - self.mean) @ self.hull.T
+        self.laws = rng.dirichlet(np.ones(self.count), laws)
+
+    # -- S and its parts ---------------------------------------------------------------------------------------------
+
+    def values(self, v: np.ndarray) -> np.ndarray:
+        """S(v, y), one row per score and one column per label."""
+        with np.errstate(all="ignore"):
+            return np.stack([np.asarray(self.function(v, y), dtype=float) for y in range(self.count)], axis=-1)
+
+    def slopes(self, v: np.ndarray, step: float = 1e-5) -> np.ndarray:
+        """dS(v, y)/dv along the frame, shape (rows, labels, directions)."""
+        moves = step * (self.frame.T if hasattr(self, "frame") else np.eye(self.size))
+        stencil = np.concatenate([v[:, None] + moves, v[:, None] - moves], axis=1)
+        values = self.values(stencil.reshape(-1, self.size)).reshape(len(v), 2, len(moves), self.count)
+        with np.errstate(invalid="ignore"):
+            return np.swapaxes(values[:, 0] - values[:, 1], 1, 2) / (2 * step)
+
+    def _frame(self, sample: np.ndarray) -> np.ndarray:
+        """Orthonormal columns: the directions of v that change S at all (adding a constant to softmax scores does not)."""
+        slopes = self.slopes(sample)
+        slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
+        _, singular, rows = np.linalg.svd(slopes)
+        return rows[: int((singular > 1e-6 * singular[0]).sum())].T
+
+    def affine(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """g, b and the residual of -(S(v, .) - S(v0, .)) = <g, coordinates> + b."""
+        target = -(self.values(v) - self.values(self.v0[None]))
+        design = np.c_[self.coordinates, np.ones(self.count)]
+        solution = np.linalg.lstsq(design, target.T, rcond=None)[0]
+        return solution[:-1].T, solution[-1], np.abs(design @ solution - target.T).max(0)
+
+    def risk(self, v: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """s(v, q), row by row; huge where S is infinite or not defined."""
+        return np.nan_to_num((self.values(v) * q).sum(-1), nan=1e300, posinf=1e300, neginf=1e300)
+
+    def minimisers(self, laws: np.ndarray) -> np.ndarray:
+        """argmin_v s(v, q) for each law: damped Newton on all of them at once, then cutting planes where S has kinks."""
+        costs = np.nan_to_num(self.values(self.sample), nan=1e300, posinf=1e300) @ laws.T
+        v = self.sample[costs.argmin(0)]
+        for _ in range(60):
+            gradient, hessian = self._derivatives(v, laws)
+            if np.abs(gradient).max() < 1e-9:
+                break
+            least = np.linalg.eigvalsh(hessian)[:, 0]
+            ridge = np.maximum(1e-10, 1e-3 - least) * (least < 1e-7)
+            step = -np.linalg.solve(hessian + ridge[:, None, None] * np.eye(hessian.shape[1]), gradient[..., None])[
+                ..., 0
+            ]
+            step *= np.minimum(1.0, 4 / np.maximum(np.linalg.norm(step, axis=1), 1e-300))[:, None]
+            v = self._damped(v, laws, step @ self.frame.T, (gradient * step).sum(1))
+        rough = np.flatnonzero(np.abs(self._derivatives(v, laws)[0]).max(1) > 1e-5)
+        for i in rough:
+            v[i] = self._cutting_planes(laws[i], v[i])
+        if len(rough):  # what is best for one law may beat what was found for another
+            costs = np.nan_to_num(self.values(v), nan=1e300, posinf=1e300) @ laws.T
+            v = np.where((costs.min(0) < np.diag(costs) - 1e-9)[:, None], v[costs.argmin(0)], v)
+        return v
+
+    def _damped(self, v: np.ndarray, laws: np.ndarray, step: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        value, size = self.risk(v, laws), np.ones(len(v))
+        for _ in range(40):
+            worse = self.risk(v + size[:, None] * step, laws) > value + 1e-4 * size * slope + 1e-15 * np.abs(value)
+            if not worse.any():
+                break
+            size[worse] /= 2
+        return np.where(worse[:, None], v, v + size[:, None] * step)
+
+    def _derivatives(self, v: np.ndarray, laws: np.ndarray, step: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian of s(., q) along the frame, by central differences."""
+        d = self.frame.shape[1]
+        gradient = np.nan_to_num(np.einsum("nyd,ny->nd", self.slopes(v), laws), posinf=0.0, neginf=0.0)
+        pair = self.frame.T[:, None] + self.frame.T[None], self.frame.T[:, None] - self.frame.T[None]
+        moves = step * np.stack([pair[0], -pair[0], pair[1], -pair[1]]).reshape(-1, self.size)
+        rows = (v[:, None] + moves).reshape(-1, self.size)
+        risks = self.risk(rows, np.repeat(laws, len(moves), 0)).reshape(len(v), 4, d, d)
+        hessian = (risks[:, 0] + risks[:, 1] - risks[:, 2] - risks[:, 3]) / (4 * step**2)
+        wild = ~(np.abs(hessian) < 1e12).all((1, 2))
+        hessian[wild] = np.eye(d)
+        return gradient, (hessian + np.swapaxes(hessian, 1, 2)) / 2
+
+    def _cutting_planes(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Kelley's method on s(., q): finite for the piecewise linear, where Newton has nothing to go by."""
+        from scipy.optimize import linprog
+
+        d = self.frame.shape[1]
+        w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
+        for _ in range(80):
+            # a little off the point: on a kink, central differences in several directions are no subgradient
+            w = w + 1e-7 * self.rng.normal(size=d)
+            at = (self.frame @ w)[None]
+            value, slope = float(self.risk(at, q)[0]), self.slopes(at, step=1e-9)[0].T @ q
+            best = min(best, (value, at[0]), key=lambda pair: pair[0])
+            planes.append(np.append(slope, -1.0))
+            levels.append(slope @ w - value)
+            found = linprog(np.eye(d + 1)[d], A_ub=planes, b_ub=levels, bounds=[(-8, 8)] * d + [(None, None)])
+            if found.status != 0 or best[0] - found.fun < 1e-7:
+                break
+            w = found.x[:d]
+        return best[1]
+
+    # -- the tests ---------------------------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        self.best = self.minimisers(self.laws)
+        self.least = self.risk(self.best, self.laws)
+        for test in (self._moments_suffice, self._affine, self._injective, self._continuous):
+            failed = test()
+            if failed is not None:
+                return self._report(*failed, inverse=None)
+        return self._everywhere()
+
+    def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
+        return Report(verdict, float(violation), v, q, self._potential, self._link, inverse, extension)
+
+    def _moments_suffice(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
+        """Two laws with the same moments must share their minimiser."""
+        null = np.linalg.svd(np.c_[self.phi, np.ones(self.count)].T)[2][self.r + 1 :]
+        twins, scores = [], []
+        for q, v in zip(self.laws[:8], self.best[:8], strict=True):
+            for direction in null[:3]:
+                reach = np.min(np.where(np.abs(direction) > 1e-12, q / np.maximum(np.abs(direction), 1e-12), np.inf))
+                twins.append(np.maximum(q + 0.9 * reach * direction, 0.0))
+                scores.append(v)
+        if not twins:
+            return None
+        laws, shared = np.array(twins), np.array(scores)
+        excess = self.risk(shared, laws) - self.risk(self.minimisers(laws), laws)
+        i = int(excess.argmax())
+        worst = float(excess[i]), shared[i], laws[i]
+        return ("needs more than phi", *worst) if worst[0] > 1e-5 * max(1.0, np.abs(self.least).max()) else None
+
+    def _affine(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
+        residual = self.affine(self.sample)[2] / np.maximum(np.abs(self.values(self.sample)).max(-1), 1.0)
+        i = int(residual.argmax())
+        self.residual = float(residual[i])
+        q = np.full(self.count, 1 / self.count)
+        return ("needs more than phi", self.residual, self.sample[i], q) if self.residual > 1e-6 else None
+
+    def _injective(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
+        """The excess of one law's best score under another law, over the squared distance of their moments: none is 0."""
+        excess = self.values(self.best) @ self.laws.T - self.least
+        mu = self.laws @ self.phi
+        distance = ((mu[:, None] - mu) ** 2).sum(-1)
+        apart = distance > 1e-3 * distance.max()
+        ratio = np.where(apart, excess / np.maximum(distance, 1e-300), np.inf)
+        i, j = np.unravel_index(ratio.argmin(), ratio.shape)
+        found = "link not injective", float(ratio[i, j]), self.best[i], self.laws[j]
+        return found if ratio[i, j] < 1e-5 else None
+
+    def _continuous(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
+        """Halve a segment of laws where the best score moves more: a jump stays as large as it was."""
+        for a, b in ((0, 1), (2, 3), (4, 5)):
+            ends = [(self.laws[a], self.best[a]), (self.laws[b], self.best[b])]
+            first = float(np.linalg.norm(ends[0][1] - ends[1][1]))
+            for _ in range(10):
+                q = (ends[0][0] + ends[1][0]) / 2
+                middle = q, self.minimisers(q[None])[0]
+                halves = [[ends[0], middle], [middle, ends[1]]]
+                ends = max(halves, key=lambda half: float(np.linalg.norm(half[0][1] - half[1][1])))
+            jump = float(np.linalg.norm(ends[0][1] - ends[1][1]))
+            if jump > 0.2 * first and jump > 1e-2:
+                return "link not continuous", jump, ends[0][1], ends[0][0]
+        return None
+
+    # -- beyond t(M) -------------------------------------------------------------------------------------------------
+
+    def _everywhere(self) -> Report:
+        scores = np.vstack([self.sample, self.best])
+        scores = scores[np.isfinite(self.slopes(scores)).all((1, 2))]
+        directions = self.frame.shape[1]
+        if directions <= self.r:
+            return self._judge(scores, lambda v: self._moments(v), "")
+        if self._is_canonical(scores):
+            return self._judge(scores, self._canonical_moments, "canonical")
+        if self._is_separable(scores):
+            return self._judge_coordinates(scores)
+        return self._report("undecided off t(M)", np.nan, None, None, None)
+
+    def _parts(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """g, b and their derivatives along the frame: (n, r), (n,), (n, r, d), (n, d)."""
+        g, b, _ = self.affine(v)
+        inverse = np.linalg.pinv(np.c_[self.coordinates, np.ones(self.count)])
+        change = -np.einsum("ry,nyd->nrd", inverse, self.slopes(v))
+        return g, b, change[:, :-1], change[:, -1]
+
+    def _moments(self, v: np.ndarray) -> np.ndarray:
+        """t^-1(v): the u at which <g(v), u> + b(v) is stationary in v."""
+        _, _, dg, db = self._parts(v)
+        x = -np.einsum("nrd,nd->nr", np.linalg.pinv(np.swapaxes(dg, 1, 2), rcond=1e-10), db)
+        return self.mean + x @ self.hull
+
+    def _judge(self, scores: np.ndarray, moments: Callable[[np.ndarray], np.ndarray], extension: str) -> Report:
+        """h* = -b must lie above its tangents, and its gradient tell scores apart."""
+        u = moments(scores)
+        g, b, _, _ = self._parts(scores)
+        if extension:  # tangents in the extended space: slopes that also reach along the normals
+            g = np.c_[g, self._extra(scores)]
+        x = (
+            np.c_[(u - self.mean) @ self.hull.T, (u - self.mean) @ self._used.T]
+            if extension
+            else (u - self.mean) @ self.hull.T
+        )
+        gap = -b[None, :] + b[:, None] - np.einsum("ir,ijr->ij", x, g[None, :] - g[:, None])
+        scale = np.maximum(1.0, np.abs(b[None, :] - b[:, None]))
+        distance = np.linalg.norm((scores[:, None] - scores) @ self.frame, axis=-1)
+        moved = np.linalg.norm(u[:, None] - u, axis=-1)
+        apart = distance > 0.2
+        ratio = np.where(apart, moved / np.maximum(distance, 1e-12), np.inf)
+        i, j = np.unravel_index(ratio.argmin(), ratio.shape)
+        if ratio[i, j] < 1e-6:
+            return self._report("represented on t(M) only", ratio[i, j], scores[i], self._law(u[i]), moments, extension)
+        i, j = np.unravel_index((gap / scale).argmin(), gap.shape)
+        if gap[i, j] < -1e-5 * scale[i, j]:
+            return self._report("represented on t(M) only", -gap[i, j], scores[i], self._law(u[i]), moments, extension)
+        worst = max(self.residual, float(-(gap / scale).min()))
+        return self._report("calibrated", worst, scores[i], self._law(u[i]), moments, extension)
+
+    def _is_canonical(self, scores: np.ndarray) -> bool:
+        """Whether S(v, y) - S(v, y') is linear in v, so that S = A(v) - <B v, phi(y)> up to terms without v."""
+        dg = self._parts(scores)[2]
+        return self.frame.shape[1] <= self.phi.shape[1] and bool(np.abs(dg - dg[0]).max() < 1e-5)
+
+    def _extra(self, v: np.ndarray) -> np.ndarray:
+        """Slopes along the normals of M's hull, free to choose: the directions of v that g leaves out."""
+        return v @ self.frame @ self._rest.T
+
+    @property
+    def _rest(self) -> np.ndarray:
+        dg = self._parts(self.sample[:1])[2][0]
+        _, singular, rows = np.linalg.svd(dg)
+        rest = rows[self.r :]
+        if self.size == self.phi.shape[1]:  # scores and moments share their axes: go on along the same ones
+            natural = self._used @ self.frame
+            if np.abs(natural @ rows[: self.r].T).max() < 1e-6:
+                rest = natural
+        return singular.mean() * rest
+
+    @property
+    def _used(self) -> np.ndarray:
+        return self.normal[: self.frame.shape[1] - self.r]
+
+    def _canonical_moments(self, v: np.ndarray) -> np.ndarray:
+        _, _, dg, db = self._parts(v)
+        square = np.vstack([dg[0], self._rest])
+        x = -db @ np.linalg.inv(square)
+        return self.mean + x[:, : self.r] @ self.hull + x[:, self.r :] @ self._used
+
+    def _is_separable(self, scores: np.ndarray) -> bool:
+        """Whether dS(v, y)/dv_j depends on v_j and phi_j(y) alone."""
+        if self.size != self.phi.shape[1] or self.frame.shape[1] != self.size:
+            return False
+        eye = np.eye(self.size)
+        shuffled = np.stack([self.rng.permutation(scores[:, j]) for j in range(self.size)], axis=-1)
+        step = 1e-5
+        for j in range(self.size):
+            mixed = shuffled.copy()
+            mixed[:, j] = scores[:, j]
+            here, there = (
+                (self.values(at + step * eye[j]) - self.values(at - step * eye[j])) / (2 * step)
+                for at in (scores, mixed)
+            )
+            scale = max(1.0, float(np.abs(here).max()))
+            same = self.phi[:, j][:, None] == self.phi[:, j]
+            spread = np.abs(here[:, :, None] - here[:, None, :])[:, same].max()
+            if np.abs(here - there).max() > 1e-5 * scale or spread > 1e-5 * scale:
+                return False
+        return True
+
+    def _judge_coordinates(self, scores: np.ndarray) -> Report:
+        """h = sum_j h_j: each coordinate is a surrogate of its own, in one dimension."""
+        inverses, worst = [], 0.0
+        for j in range(self.size):
+            kinds, first = np.unique(self.phi[:, j], return_index=True)
+
+            def one(v: np.ndarray, y: int, j: int = j, first: np.ndarray = first) -> np.ndarray:
+                whole = np.repeat(self.v0[None], len(v), 0)
+                whole[:, j] = v[:, 0]
+                return self.values(whole)[:, first[y]]
+
+            inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng).report()
+            if not inner.calibrated:
+                v = self.v0.copy() if inner.v is None else np.where(np.arange(self.size) == j, inner.v, self.v0)
+                return self._report("represented on t(M) only", inner.violation, v, inner.q, None, "coordinatewise")
+            inverses.append(inner.inverse_link)
+            worst = max(worst, inner.violation)
+
+        def inverse(v: np.ndarray) -> np.ndarray:
+            return np.concatenate([f(v[:, [j]]) for j, f in enumerate(inverses)], axis=1)  # type: ignore[misc]
+
+        return self._report("calibrated", max(worst, self.residual), self.v0, self.laws[0], inverse, "coordinatewise")
+
+    # -- the parts, as functions -------------------------------------------------------------------------------------
+
+    def _law(self, mu: np.ndarray) -> np.ndarray:
+        """Some law over labels with moments mu, or the nearest there is."""
+        from scipy.optimize import nnls
+
+        q = nnls(np.vstack([self.phi.T, 1e3 * np.ones(self.count)]), np.append(mu, 1e3))[0]
+        return q / q.sum()
+
+    def _link(self, mu: Any) -> np.ndarray:
+        return self.minimisers(np.stack([self._law(row) for row in np.atleast_2d(mu)]))
+
+    def _potential(self, mu: Any) -> np.ndarray:
+        laws = np.stack([self._law(row) for row in np.atleast_2d(mu)])
+        return self.risk(np.broadcast_to(self.v0, (len(laws), self.size)), laws) - self.risk(
+            self.minimisers(laws), laws
+        )
+
+
+def _as_function(
+    surrogate: Any, phi: Any, size: int | None
+) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
+    """S(v, y), phi as rows, and the number of scores."""
+    if isinstance(surrogate, Margin) or (isinstance(surrogate, type) and issubclass(surrogate, Margin)):
+        margin = Margin.resolve(surrogate)
+        table = np.array([[-1.0], [1.0]])
+        return (lambda v, y: margin.value(table[y, 0] * v[:, 0])), table, 1
+    if isinstance(phi, Loss):
+        loss = phi
+        phi = loss.phi(loss.labels())
+        if isinstance(surrogate, Surrogate):
+            surrogate = surrogate.bind(loss.polytope)
+    if phi is None:
+        raise ValueError("check needs phi: an array with one row per label, or a loss.")
+    table = np.asarray(phi, dtype=float)
+    if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
+        raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
+    if isinstance(surrogate, Surrogate):
+        bound = surrogate
+        return (
+            (lambda v, y: bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1])))),
+            table,
+            size or surrogate.size or table.shape[1],
+        )
+    if not callable(surrogate):
+        raise TypeError(f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}.")
+    if size is None:
+        raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
+    return surrogate, table, size

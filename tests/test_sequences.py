@@ -1,0 +1,418 @@
+"""Packed inference, and the tagger's risk and predictions, against enumeration and against each other."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import taskloss as tl
+from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
+from taskloss.polytopes import Chain, Simplex, Tree
+from taskloss.polytopes._forest import Forest, k_best, marginals, maximise
+from taskloss.surrogates import ChainCRF, MaxEntropy
+
+LABELS = np.array(["a", "b", "c"])
+
+
+def forest_of(kind: str, rng: np.random.Generator) -> Forest:
+    lengths = rng.integers(1, 9, size=30)
+    if kind == "chains":
+        return Forest.chains(lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    parents = np.concatenate(
+        [
+            [-1, *(start + rng.integers(0, i) for i in range(1, n))]
+            for start, n in zip(offsets[:-1], lengths, strict=True)
+        ]
+    )
+    return Forest(parents.astype(np.int64), offsets)
+
+
+def toy(n: int = 25, d: int = 4, seed: int = 0) -> tuple[list, list]:
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(1, 6), d)) for _ in range(n)]
+    y = [LABELS[np.argmax(x[:, :3] + rng.normal(size=(len(x), 3)), axis=1)] for x in X]
+    return X, y
+
+
+# -- packed inference -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["chains", "trees"])
+@pytest.mark.parametrize("scale", [1.0, 300.0, 1e4])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("n_states", [1, 3, 6])
+def test_compiled_equals_plain(kind, scale, shared, n_states):
+    rng = np.random.default_rng(n_states)
+    forest = forest_of(kind, rng)
+    unary = scale * rng.normal(size=(forest.n_nodes, n_states))
+    pairwise = scale * rng.normal(size=(() if shared else (forest.n_edges,)) + (n_states, n_states))
+    for forbid in (False, True):
+        if forbid:
+            pairwise = np.where(rng.random(pairwise.shape) < 0.2, -np.inf, pairwise)
+            np.einsum("...ii->...i", pairwise)[...] = 0.0  # so that every tree has an assignment
+        for pairs, weights in itertools.product(("all", "sum", "none"), (None, rng.uniform(size=len(forest)))):
+            plain = marginals(forest, unary, pairwise, pairs, weights, compiled=False)
+            fast = marginals(forest, unary, pairwise, pairs, weights, compiled=True)
+            for one, other in zip(plain, fast, strict=True):
+                assert (one is None) == (other is None)
+                if one is not None:
+                    np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-10)
+        score, states = maximise(forest, unary, pairwise, compiled=True)
+        plain_score, plain_states = maximise(forest, unary, pairwise, compiled=False)
+        np.testing.assert_allclose(score, plain_score, rtol=1e-12)
+        np.testing.assert_array_equal(states, plain_states)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_long_chain_keeps_its_precision(compiled):
+    # Without transitions a chain is a product of softmaxes; with strong ones it is nearly one decision.
+    rng = np.random.default_rng(0)
+    unary = 5 * rng.normal(size=(3000, 4))
+    forest = Forest.chains([3000])
+    log_z, mu, _ = marginals(forest, unary, np.zeros((4, 4)), compiled=compiled)
+    a, expected = Simplex(4).log_partition_and_marginals(unary)
+    np.testing.assert_allclose(log_z, a.sum(), rtol=1e-12)
+    np.testing.assert_allclose(mu, expected, atol=1e-12)
+    stay = np.where(np.eye(4) > 0, 0.0, -1e4)
+    log_z, mu, _ = marginals(forest, unary, stay, compiled=compiled)
+    total = unary.sum(0)
+    np.testing.assert_allclose(log_z, logsumexp(total), rtol=1e-12)
+    np.testing.assert_allclose(mu, np.tile(np.exp(total - logsumexp(total)), (3000, 1)), atol=1e-9)
+
+
+def test_parts_of_the_chain_that_never_meet():
+    # Two groups of states without transitions between them: the group far behind underflows unless logarithms take
+    # over, and the first position brings it back.
+    n = 400
+    unary = np.tile([0.0, 0.0, -3.0, -3.0], (n, 1))
+    unary[0, :2] = -np.inf
+    block = np.kron(np.eye(2), np.ones((2, 2)))
+    for compiled in (True, False):
+        log_z, mu, _ = marginals(Forest.chains([n]), unary, np.where(block > 0, 0.0, -np.inf), compiled=compiled)
+        np.testing.assert_allclose(log_z, -3.0 * n + n * np.log(2), rtol=1e-12)
+        np.testing.assert_allclose(mu[:, 2:], 0.5, atol=1e-12)
+
+
+def test_no_allowed_sequence_is_refused():
+    unary, none = np.zeros((3, 2)), np.full((2, 2), -np.inf)
+    for compiled in (True, False):
+        with pytest.raises(ValueError, match=r"No assignment of states is allowed on tree 0"):
+            marginals(Forest.chains([3]), unary, none, compiled=compiled)
+
+
+def test_k_best_on_ragged_chains():
+    rng = np.random.default_rng(0)
+    forest, pairwise = Forest.chains([1, 3, 4]), rng.normal(size=(3, 3))
+    unary = rng.normal(size=(8, 3))
+    scores, states = k_best(forest, unary, pairwise, 4)
+    for q, (low, high) in enumerate(itertools.pairwise(forest.offsets)):
+        every = np.array(list(itertools.product(range(3), repeat=high - low)))
+        value = unary[np.arange(low, high), every].sum(1) + pairwise[every[:, :-1], every[:, 1:]].sum(1)
+        order = np.argsort(-value)[:4]
+        np.testing.assert_allclose(scores[q, : len(order)], value[order])
+        np.testing.assert_array_equal(states[: len(order), low:high], every[order])
+
+
+def test_torch_gives_numpy_s_numbers_and_gradients():
+    torch = pytest.importorskip("torch")
+    for polytope in (*Chain.examples(), *Tree.examples()):
+        v = np.random.default_rng(0).normal(size=(3, polytope.size))
+        a, mu = polytope.log_partition_and_marginals(v)
+        t = torch.tensor(v, requires_grad=True)
+        ta, tmu = polytope.log_partition_and_marginals(t)
+        np.testing.assert_allclose(ta.detach().numpy(), a, rtol=1e-12)
+        np.testing.assert_allclose(tmu.detach().numpy(), mu, atol=1e-12)
+        ta.sum().backward()
+        np.testing.assert_allclose(t.grad.numpy(), mu, atol=1e-12)
+        best = polytope.maximiser(torch.tensor(v))
+        np.testing.assert_allclose(best.numpy(), polytope.maximiser(v))
+
+
+def test_projection_is_the_nearest_vertex_mixture():
+    for polytope in (*Chain.examples(), *Tree.examples()):
+        u = np.random.default_rng(0).normal(size=(5, polytope.size))
+        expected = tl.polytopes.Hull(polytope.vertices()).project(u)
+        np.testing.assert_allclose(polytope.project(u), expected, atol=1e-7)
+        assert polytope.contains(expected, tol=1e-7).all()
+        assert not polytope.contains(u).any()
+
+
+def test_import_needs_no_compiler():
+    code = "import taskloss, sys; assert not {'numba', 'matplotlib', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- what equals what -------------------------------------------------------------------------------------------------
+
+
+def test_equal_spellings():
+    rng = np.random.default_rng(0)
+    crf, entropy = ChainCRF(3, 4), MaxEntropy(Chain(3, 4))
+    v, y = rng.normal(size=(6, Chain(3, 4).size)), rng.integers(0, 3, (6, 4))
+    phi = ChainHamming(3).phi(y)
+    for one, other in zip(crf.value_and_gradient(v, phi), entropy.value_and_gradient(v, phi), strict=True):
+        np.testing.assert_allclose(one, other)
+    assert ChainCRF().bind(ChainHamming(3, 4).polytope) == crf
+    with pytest.raises(ValueError, match="is for chains over its states"):
+        ChainCRF(2).bind(ChainHamming(3, 4).polytope)
+    one = Chain(3, 1)
+    np.testing.assert_allclose(one.marginals(v[:, :3]), Simplex(3).marginals(v[:, :3]))
+    np.testing.assert_allclose(Tree(3, (-1, 0, 1, 2)).marginals(v), Chain(3, 4).marginals(v))
+    weights = np.array([1.0, 2.0, 0.5])
+    table = ChainCost((1 - np.eye(3)) * weights, normalise=True)
+    z = rng.integers(0, 3, (6, 4))
+    np.testing.assert_allclose(table(z, y), ChainHamming(3, state_weights=weights)(z, y))
+    np.testing.assert_allclose(ChainHamming(3)(z, y), (z != y).mean(1))
+    np.testing.assert_allclose(ChainHamming(3, weights=[1, 0, 0, 2, 9], normalise=False)(z, y), (z != y) @ [1, 0, 0, 2])
+
+
+def test_sequence_zero_one_is_map():
+    tree = Chain(3, 4)
+    v = 2 * np.random.default_rng(0).normal(size=(20, tree.size))
+    nodes, edges = tree.split(tree.marginals(v))
+    forest = Forest.copies(tree._parents(), 20)
+    args = (forest, nodes.reshape(-1, 3), edges.reshape(-1, 3, 3))
+    loss = SequenceZeroOne(3)
+    z = loss.packed_decode(*args)
+    best, states = tree.best(v, 1)
+    np.testing.assert_array_equal(z.reshape(20, 4), states[:, 0])
+    risk = loss.packed_risk(forest, z, *args[1:])
+    np.testing.assert_allclose(risk, 1 - np.exp(best[:, 0] - tree.log_partition(v)), atol=1e-12)
+
+
+# -- the tagger's risk ------------------------------------------------------------------------------------------------
+
+
+def enumerated_risk(
+    tagger: tl.SequenceTagger, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
+) -> float:
+    """The same objective by listing every sequence."""
+    parts = tagger.hypothesis_.parts(theta)
+    mask = tagger.hypothesis_.penalised()
+    k = 3
+    total = 0.0
+    for x, labels, w in zip(X, y, weights / weights.sum(), strict=True):
+        every = np.array(list(itertools.product(range(k), repeat=len(x))))
+        unary = x @ parts["state"] + parts.get("intercept", 0.0)
+        unary[0] += parts.get("start", 0.0)
+        unary[-1] += parts.get("end", 0.0)
+        value = unary[np.arange(len(x)), every].sum(1) + parts["transition"][every[:, :-1], every[:, 1:]].sum(1)
+        if "feature_transition" in parts:
+            step = (x[:, tagger.hypothesis_.columns] @ parts["feature_transition"]).reshape(-1, k, k)
+            value += sum(step[t][every[:, t - 1], every[:, t]] for t in range(1, len(x)))
+        known = [(t, LABELS.tolist().index(label)) for t, label in enumerate(labels) if label is not None]
+        agrees = np.all([every[:, t] == code for t, code in known], axis=0) if known else np.ones(len(every), bool)
+        total += w * (logsumexp(value) - logsumexp(value[agrees]))
+    return total + alpha / 2 * (mask * theta**2).sum()
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"fit_intercept": False, "boundaries": False}, {"transition_features": "all"}, {"transition_features": [2]}],
+)
+def test_risk_equals_enumeration_and_its_gradient(options, partial):
+    X, y = toy()
+    rng = np.random.default_rng(1)
+    y = [[None if partial and rng.random() < 0.3 else label for label in row] for row in y]
+    weights = rng.uniform(size=len(X))
+    tagger = tl.SequenceTagger(alpha=0.3, **options)
+    risk = tagger.objective(X, y, weights)
+    theta = rng.normal(size=risk.start.shape)
+    value, gradient = risk.value_and_gradient(theta)
+    np.testing.assert_allclose(value[0], enumerated_risk(tagger, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
+    step = 1e-4
+    for j in rng.choice(len(theta), 12, replace=False):
+        e = step * np.eye(len(theta))[:, [j]]
+        f = [risk.value_and_gradient(theta + t * e)[0][0] for t in (1, -1, 2, -2)]
+        np.testing.assert_allclose((8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * step), gradient[j, 0], atol=1e-8)
+
+
+def test_threads_and_blocks_change_nothing():
+    rng = np.random.default_rng(0)
+    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
+    y = [rng.integers(0, 12, x.shape[0]) for x in X]
+    tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
+    risk = tagger.objective(X, y)
+    theta = rng.normal(size=risk.start.shape)
+    value, gradient = risk.value_and_gradient(theta)
+    parts = [tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective(X[i::4], y[i::4]) for i in range(4)]
+    other = sum(len(X[i::4]) / 400 * part.value_and_gradient(theta)[0] for i, part in enumerate(parts))
+    np.testing.assert_allclose(value, other, rtol=1e-10)
+    dense = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective([x.toarray() for x in X], y)
+    for one, two in zip((value, gradient), dense.value_and_gradient(theta), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+def test_fit_reaches_the_minimum_from_scipy():
+    from scipy.optimize import minimize
+
+    X, y = toy(60)
+    tagger = tl.SequenceTagger(alpha=0.05, tol=1e-12).fit(X, y)
+    risk = clone(tagger).objective(X, y)
+
+    def f(theta):
+        value, gradient = risk.value_and_gradient(theta[:, None])
+        return value[0], gradient[:, 0]
+
+    found = minimize(f, np.zeros(len(risk.start)), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    np.testing.assert_allclose(tagger.solution_.value, found.fun, rtol=1e-9)
+
+
+def test_weights_of_zero_and_two_are_leaving_out_and_repeating():
+    X, y = toy(12)
+    weights = np.r_[np.zeros(4), np.full(4, 2.0), np.ones(4)]
+    again = [*range(4, 8), *range(4, 12)]
+    one = tl.SequenceTagger(alpha=0.1, tol=1e-13).fit(X, y, sample_weight=weights)
+    two = tl.SequenceTagger(alpha=0.1, tol=1e-13).fit([X[i] for i in again], [y[i] for i in again])
+    np.testing.assert_allclose(one.theta_, two.theta_, atol=1e-5)
+
+
+# -- predictions ------------------------------------------------------------------------------------------------------
+
+
+def test_forms_of_input_agree():
+    X, y = toy()
+    names = [f"f{j}" for j in range(4)]
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
+    forms = {
+        "arrays": (X, y),
+        "sparse": ([sparse.csr_matrix(x) for x in X], y),
+        "mappings": ([[dict(zip(names, row, strict=True)) for row in x] for x in X], [row.tolist() for row in y]),
+        "packed": (tl.Packed(np.concatenate(X), offsets), np.concatenate(y)),
+    }
+    found = {name: tl.SequenceTagger(alpha=0.05, tol=1e-12).fit(*form) for name, form in forms.items()}
+    for name, tagger in found.items():
+        np.testing.assert_allclose(tagger.theta_, found["arrays"].theta_, atol=1e-5)
+        flat = np.concatenate(tagger.predict(forms[name][0])) if name != "packed" else tagger.predict(forms[name][0])
+        np.testing.assert_array_equal(flat, np.concatenate(found["arrays"].predict(X)))
+        assert tagger.score(*forms[name]) == pytest.approx(found["arrays"].score(X, y))
+    assert found["mappings"].feature_names_in_.tolist() == names
+
+
+def test_feature_names_as_lists_and_unseen_features():
+    X = [[["w=a", "cap"], ["w=b"]], [["w=b"], ["w=a"]], [["w=a"]]]
+    y = [["x", "y"], ["y", "x"], ["x"]]
+    tagger = tl.SequenceTagger(alpha=0.01).fit(X, y)
+    assert set(tagger.feature_names_in_) == {"cap", "w=a", "w=b"}
+    assert tagger.predict([[["w=a", "never seen"], ["w=b"]]])[0].tolist() == ["x", "y"]
+
+
+def test_predictions_minimise_the_expected_loss():
+    X, y = toy(40)
+    tagger = tl.SequenceTagger(alpha=0.02).fit(X, y)
+    rng = np.random.default_rng(0)
+    losses = [
+        ChainHamming(),
+        ChainHamming(state_weights=[1, 5, 0.2]),
+        ChainCost(rng.uniform(size=(3, 3)), rng.uniform(size=(3,) * 4)),
+    ]
+    moments = tagger.predict_moments(X)
+    for loss in losses:
+        expected = tagger.expected_loss(X, loss)
+        for x, labels, mu, risk in zip(X, tagger.predict(X, loss), moments, expected, strict=True):
+            here = loss.bind(3).with_params(length=len(x))
+            z = here.outputs()
+            risks = here.psi(z) @ mu + here.constant
+            assert risk == pytest.approx(risks.min())
+            assert here.bayes_risk(np.searchsorted(LABELS, labels)[None], mu)[0] == pytest.approx(risks.min())
+    for x, mu, nodes in zip(X, moments, tagger.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(mu[: 3 * len(x)], nodes.ravel())
+
+
+def test_map_best_and_samples_agree():
+    X, y = toy(10)
+    tagger = tl.SequenceTagger(alpha=0.02).fit(X, y)
+    log_p, best = tagger.predict_best(X, 3)
+    for labels, paths in zip(tagger.predict(X, "sequence-zero-one"), best, strict=True):
+        assert labels.tolist() == paths[0].tolist()
+    np.testing.assert_allclose(tagger.expected_loss(X, "sequence-zero-one"), 1 - np.exp(log_p[:, 0]), atol=1e-12)
+    draws = tagger.sample(X, 4000, random_state=0)
+    for labels, nodes in zip(draws, tagger.predict_marginals(X), strict=True):
+        share = (labels[:, :, None] == LABELS).mean(0)
+        np.testing.assert_allclose(share, nodes, atol=0.05)
+    assert np.isneginf(tagger.predict_best([np.zeros((1, 4))], 5)[0][0, 3:]).all()
+
+
+def test_forbidden_transitions_have_no_probability_and_are_not_predicted():
+    X, y = toy(60)
+    keep = [
+        i
+        for i, row in enumerate(y)
+        if not any(p == ("a", "b") for p in itertools.pairwise(row)) and row[0] != "c" and row[-1] != "a"
+    ]
+    X, y = [X[i] for i in keep], [y[i] for i in keep]
+    tagger = tl.SequenceTagger(alpha=0.02, forbidden=[("a", "b"), (None, "c"), ("a", None)]).fit(X, y)
+    new, _ = toy(40, seed=9)
+    for loss in (
+        "chain-hamming",
+        "sequence-zero-one",
+        ChainCost(1 - np.eye(3), np.random.default_rng(0).uniform(size=(3,) * 4)),
+    ):
+        for row in tagger.predict(new, loss):
+            assert ("a", "b") not in list(itertools.pairwise(row))
+            assert row[0] != "c"
+            assert row[-1] != "a"
+    for x, mu in zip(new, tagger.predict_moments(new), strict=True):
+        nodes, edges = Chain(3, len(x)).split(mu)
+        assert (edges[:, 0, 1] == 0).all()
+        assert nodes[0, 2] == 0
+        assert nodes[-1, 0] == 0
+
+
+def test_outputs_that_are_not_labels():
+    X, y = toy(30)
+    abstain = ChainCost(np.vstack([1 - np.eye(3), np.full(3, 0.2)]), outputs=["a", "b", "c", "?"])
+    tagger = tl.SequenceTagger(abstain, alpha=0.1).fit(X, y)
+    for labels, mu in zip(tagger.predict(X), tagger.predict_marginals(X), strict=True):
+        sure = mu.max(1) > 0.8
+        assert (labels[~sure] == "?").all()
+        assert (labels[sure] == LABELS[mu.argmax(1)][sure]).all()
+    assert -0.2 * 6 <= tagger.score(X, y) <= 0
+
+
+def test_missing_labels_are_nearly_made_up_for():
+    X, y = toy(200)
+    rng = np.random.default_rng(0)
+    holes = [[label if rng.random() < 0.6 else np.nan for label in row.astype(object)] for row in y]
+    tagger = tl.SequenceTagger(alpha=0.01).fit(X, holes)
+    assert tagger.classes_.tolist() == ["a", "b", "c"]
+    complete = tl.SequenceTagger(alpha=0.01).fit(X, y).score(X, y)
+    assert complete - 0.03 < tagger.score(X, y) < complete + 0.03
+
+
+def test_lives_with_scikit_learn():
+    X, y = toy(40)
+    search = GridSearchCV(tl.SequenceTagger(), {"alpha": [1e-3, 1e3], "boundaries": [True, False]}, cv=3).fit(X, y)
+    assert search.best_params_["alpha"] == 1e-3
+    tagger = search.best_estimator_
+    again = clone(tagger).set_params(warm_start=True, tol=1e-9).fit(X, y)
+    first = again.solution_.evaluations
+    assert again.fit(X, y).solution_.evaluations < first
+
+
+def test_scorers_are_the_tagger_s_own_score():
+    X, y = toy(30)
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
+    cost = ChainCost(np.vstack([1 - np.eye(3), np.full(3, 0.2)]), outputs=["a", "b", "c", "?"])
+    for loss in (ChainHamming(), SequenceZeroOne(), ChainCost(1 - np.eye(3), np.ones((3,) * 4)), cost):
+        tagger = tl.SequenceTagger(loss, alpha=0.05).fit(X, y)
+        assert loss.scorer()(tagger, X, y) == pytest.approx(tagger.score(X, y))
+        packed = tl.Packed(np.concatenate(X), offsets)
+        assert loss.scorer()(tagger, packed, np.concatenate(y)) == pytest.approx(tagger.score(X, y))
+    search = GridSearchCV(tl.SequenceTagger(), {"alpha": [1e-2, 1e-1]}, scoring=SequenceZeroOne().scorer(), cv=2)
+    assert -1 <= search.fit(X, y).best_score_ <= 0
+
+
+def test_progress_bar(capsys):
+    tl.SequenceTagger(verbose=True).fit(*toy(5))
+    assert "SequenceTagger" in capsys.readouterr().err
