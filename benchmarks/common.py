@@ -47,7 +47,11 @@ def write_table(
 def machine(peers: Sequence[str] = ()) -> str:
     """One line on the machine, Python and the packages that matter."""
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy", "scikit-learn", *peers))
-    return f"Measured on {os.cpu_count()} cores ({platform.machine()}, {_cpu()}), Python {platform.python_version()}, {versions}."
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    return (
+        f"Measured on {os.cpu_count()} cores ({platform.machine()}, {_cpu()}; load average {load} at the end), "
+        f"Python {platform.python_version()}, {versions}."
+    )
 
 
 def _cpu() -> str:

@@ -317,12 +317,13 @@ def main(chosen: list[str]) -> None:
         raise SystemExit("The data sets are absent: set TASKLOSS_DATA to their folder.")
     chosen = [k for k in known if any(k == c or k.startswith(c + "/") for c in chosen)] if chosen else known
     RESULTS.mkdir(exist_ok=True)
-    kept = json.loads(STORE.read_text()) if STORE.exists() else {}
+    kept: dict[str, Any] = {}
     start = time.perf_counter()
     with ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as pool:
         waiting = {pool.submit(measure, *key.split("/")): key for key in chosen}
         for done, future in enumerate(as_completed(waiting), 1):
-            kept[waiting[future]] = rows = future.result()
+            rows = future.result()
+            kept = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), waiting[future]: rows}
             STORE.write_text(json.dumps(kept, indent=1))
             summary = "; ".join(f"{r['peer']} {r['theirs']} {r['verdict']}" for r in rows)
             elapsed = time.perf_counter() - start

@@ -121,7 +121,7 @@ def draw(v: np.ndarray, seed: int = 1) -> np.ndarray:
     return np.argmax(v + rng.gumbel(size=v.shape), axis=1)
 
 
-CONDITIONS = {"well conditioned": 2.0, "ill conditioned (1e4)": 1e4}
+CONDITIONS = {"well conditioned": 2.0, "ill conditioned (1e3)": 1e3}
 
 
 # -- objectives, written out once more as a check on all sides ----------------------------------------------------------
@@ -204,10 +204,10 @@ def row_multinomial() -> Iterator[dict[str, Any]]:
         ours = Method(
             "taskloss", taskloss_fit(lambda tol, a=alpha: tl.CostSensitiveClassifier(alpha=a, tol=tol), X, y), 1e-4
         )
+        # newton-cholesky, with a Hessian of a million entries, took 15 s where lbfgs took 0.7.
         peers = [
-            Method("scikit-learn lbfgs", sklearn_logistic(X, y, alpha, "lbfgs"), 1e-3, threads=(2, 1)),
-            Method("scikit-learn newton-cg", sklearn_logistic(X, y, alpha, "newton-cg"), 1e-1),
-            Method("scikit-learn newton-cholesky", sklearn_logistic(X, y, alpha, "newton-cholesky"), 1e-1),
+            Method("scikit-learn lbfgs", sklearn_logistic(X, y, alpha, "lbfgs"), 1e-4, threads=(1, 2)),
+            Method("scikit-learn newton-cg", sklearn_logistic(X, y, alpha, "newton-cg"), 1e-4),
         ]
         title = f"multinomial, dense, n=100k, d=100, k=10, {label}"
         yield compare(title, multinomial_value(X, y, alpha), ours, peers, 4)
@@ -233,10 +233,8 @@ def row_sparse() -> Iterator[dict[str, Any]]:
             taskloss_fit(lambda tol, a=alpha: tl.CostSensitiveClassifier(alpha=a, tol=tol), X, y),
             1e-4,
         )
-        peers = [
-            Method("scikit-learn newton-cg", sklearn_logistic(X, y, alpha, "newton-cg"), 1e-1, threads=(2, 1)),
-            Method("scikit-learn lbfgs", sklearn_logistic(X, y, alpha, "lbfgs"), 1e-3),
-        ]
+        # lbfgs took 16 s where newton-cg took 2.
+        peers = [Method("scikit-learn newton-cg", sklearn_logistic(X, y, alpha, "newton-cg"), 1e-4, threads=(1, 2))]
         density = X.nnz / (n * d)
         title = f"multinomial, CSR, n=20k, d=50k, {100 * density:.2g} % dense, k=20, {label}"
         yield compare(title, multinomial_value(X, y, alpha), ours, peers, 2)
@@ -262,7 +260,7 @@ def row_multilabel() -> Iterator[dict[str, Any]]:
         ours = Method(
             "taskloss", taskloss_fit(lambda tol, a=alpha: tl.MultilabelClassifier(alpha=a, tol=tol), X, Y), 1e-4
         )
-        peers = [Method("OneVsRest(LogisticRegression), n_jobs=2", fit, 1e-3)]
+        peers = [Method("OneVsRest(LogisticRegression), n_jobs=2", fit, 1e-4)]
         title = f"multilabel logistic, n=50k, d=100, 100 labels, {label}"
         yield compare(title, multilabel_value(X, Y, alpha), ours, peers, 20)
 
@@ -288,7 +286,7 @@ def row_thresholds() -> Iterator[dict[str, Any]]:
         )
         # The function inside mord.LogisticAT, which does not let its tolerance of 1e-12 be changed.
         peer = Method(
-            "mord.LogisticAT", lambda tol, X=X, y=y: threshold_fit(X, y, 1.0, k, tol=tol), 1e-4, threads=(2, 1)
+            "mord.LogisticAT", lambda tol, X=X, y=y: threshold_fit(X, y, 1.0, k, tol=tol), 1e-5, threads=(1, 2)
         )
         title = f"ordinal all-thresholds, n=50k, d=50, k=10, {label}"
         yield compare(title, thresholds_value(X, y, k, alpha), ours, [peer], 8)
@@ -312,7 +310,7 @@ def row_cumulative() -> Iterator[dict[str, Any]]:
 
         ours = Method("taskloss", taskloss_fit(make, X, y, sign=-1), 1e-4)
         title = f"ordinal cumulative logit, n=50k, d=50, k=10, {label}"
-        yield compare(title, cumulative_value(X, y), ours, [Method("statsmodels OrderedModel bfgs", peer, 1e-3)], 50)
+        yield compare(title, cumulative_value(X, y), ours, [Method("statsmodels OrderedModel bfgs", peer, 1e-4)], 50)
 
 
 def row_gradient() -> Iterator[dict[str, Any]]:
@@ -377,9 +375,10 @@ def main(chosen: list[str]) -> None:
     if unknown:
         raise SystemExit(f"There is no row {sorted(unknown)[0]!r}; choose from: {', '.join(ROWS)}.")
     RESULTS.mkdir(exist_ok=True)
-    kept = json.loads(STORE.read_text()) if STORE.exists() else {}
+    kept: dict[str, Any] = {}
     for name in chosen or ROWS:
-        kept[name] = list(ROWS[name]())
+        measured = list(ROWS[name]())
+        kept = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), name: measured}
         STORE.write_text(json.dumps(kept, indent=1, default=float))
     rows = [
         [

@@ -67,7 +67,7 @@ class LabelSets:
             columns = getattr(y, "columns", None)
             self.classes = np.arange(y.shape[1]) if columns is None else np.asarray(columns)
             # Any two values will do, such as -1 and 1: the larger means that the label is there.
-            found = np.unique(y.data if sparse.issparse(y) else np.asarray(y))
+            found = _unique_in_blocks(y.data if sparse.issparse(y) else np.asarray(y))
             self.values = found if len(found) == 2 and not sparse.issparse(y) else np.array([0, 1])
 
     @property
@@ -90,9 +90,10 @@ class LabelSets:
             raise ValueError(
                 f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
             )
-        if not np.isin(y, self.values).all():
+        there = y == self.values[1]
+        if not (there | (y == self.values[0])).all():
             raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
-        return (y == self.values[1]).astype(np.int8)
+        return there.astype(np.int8)
 
     def outputs(self, loss: Loss) -> np.ndarray:
         return self.classes
@@ -161,6 +162,12 @@ def _unique(values: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"The labels in y are of types that cannot be sorted together ({error}): make them all strings or all numbers."
         ) from error
+
+
+def _unique_in_blocks(values: np.ndarray, rows: int = 1 << 12) -> np.ndarray:
+    """np.unique without its copy of the whole."""
+    blocks = [np.unique(values[i : i + rows]) for i in range(0, len(values), rows)]
+    return np.unique(np.concatenate(blocks)) if blocks else np.unique(values)
 
 
 def _ordered_categories(y: Any) -> np.ndarray | None:

@@ -20,7 +20,8 @@ _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's tempor
 _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
-_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated
+_CALL_WORK = 1 << 21  # multiplications in a block beside which the interpreter's own time is small
+_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, fewer where there are more scores
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
 
@@ -43,7 +44,7 @@ class EmpiricalRisk:
         # In memory as the scores of a block will be: coordinate by coordinate where X is dense.
         self.phi = np.ascontiguousarray(phi) if sparse.issparse(X) else np.asfortranarray(phi)
         mean = np.zeros(phi.shape[1])
-        for rows in row_blocks(phi, 1 << 14):
+        for rows in row_blocks(phi, max(1, (1 << 17) // len(mean))):
             mean += self.weights[rows] @ phi[rows]
         # Scores that must stay in order do so by themselves where one direction serves all thresholds and every label
         # occurs. Elsewhere a little of every label in each example keeps each gap open, at each x.
@@ -81,8 +82,9 @@ class EmpiricalRisk:
             return [(X, self.phi, weights)]
         rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
         if self.threads > 1:
-            # fewer, longer calls: threads meet at the interpreter's lock
-            rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else 2048)
+            # fewer, longer calls: threads meet at the interpreter's lock; no longer than the work in them asks for
+            enough = min(2048, _CALL_WORK // (d * k))
+            rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else enough)
         return [(self.X[s], self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
@@ -200,7 +202,8 @@ class EmpiricalRisk:
     def _mean_curvature(self) -> np.ndarray:
         """The mean second derivative of S in score space at the start, (k, k), or its diagonal where that is all there is."""
         n = self.X.shape[0]
-        rows = slice(None) if n <= _CURVATURE_ROWS else np.linspace(0, n - 1, _CURVATURE_ROWS).astype(int)
+        count = min(_CURVATURE_ROWS, max(512, (1 << 17) // self.phi.shape[1]))
+        rows = slice(None) if n <= count else np.linspace(0, n - 1, count).astype(int)
         w = self.weights[rows] / self.weights[rows].sum()
         v = self.hypothesis.predict(self.start, self.X[rows])
         phi = self._lift(self.phi[rows], float)

@@ -137,7 +137,7 @@ def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """Weighted mean and second moments of the rows, in blocks, in float64."""
     d = X.shape[1]
     mean, second = np.zeros(d), np.zeros((d, d))
-    for rows in row_blocks(X, max(256, (1 << 21) // max(d, 1))):
+    for rows in row_blocks(X, max(1024, (1 << 17) // max(d, 1))):  # a block and its weighted copy stay in the cache
         block = np.sqrt(weights[rows])[:, None] * X[rows]
         mean += np.sqrt(weights[rows]) @ block
         second += block.T @ block

@@ -129,6 +129,6 @@ def check_sets(y: Array, count: int, what: str) -> np.ndarray:
     y = np.asarray(y)
     if y.shape[-1:] != (count,):
         raise ValueError(f"{what} must have {count} columns of 0 and 1, got shape {y.shape}.")
-    if not np.isin(y, (0, 1)).all():
+    if not ((y == 0) | (y == 1)).all():
         raise ValueError(f"{what} must hold 0 and 1 only.")
     return y
