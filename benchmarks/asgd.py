@@ -60,12 +60,6 @@ def surrogate(link: str) -> Any:
 
 def theorem(link: str, n: int, radius: float, kappa: float) -> tuple[float, tuple[float, float]]:
     """The constant step, and the bounds on the surrogate's and on the task's excess risk."""
-    if not hasattr(tl, "theory"):  # the theorem as it is printed, for two surrogates that are 1-smooth
-        beta, offset, psi = 1.0, np.sqrt(2.0), np.sqrt(2.0) / 4
-        m = kappa * (kappa * beta * radius + offset)
-        c = np.sqrt(1 + offset / (kappa * beta * radius))
-        limits = 2 * radius * m / np.sqrt(n), 4 * kappa * psi * beta * radius * c / n**0.25
-        return 2 * radius / (m * np.sqrt(n)), limits
     bound = tl.theory.asgd_bound(tl.losses.Hamming(2), surrogate(link), n=n, radius=radius, kappa=kappa)
     return bound.step, (bound.surrogate_excess, bound.excess_risk)
 

@@ -5,7 +5,6 @@ python -m benchmarks.fmeasure
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from .common import write_table
 from .datasets.tabular import multilabel
 
 SETS = ("emotions", "scene", "yeast", "enron")
-ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1)
+ALPHAS = (1e-3, 1e-2, 1e-1)
 
 
 def f1(z: np.ndarray, y: np.ndarray) -> float:
@@ -28,17 +27,17 @@ def f1(z: np.ndarray, y: np.ndarray) -> float:
     return 100 * float(1 - FBeta(y.shape[1])(z, y).mean())
 
 
-def tuned(loss: Any, X: Any, y: np.ndarray, judge: Any) -> tuple[tl.MultilabelClassifier, float]:
-    """alpha chosen by three folds, each judged by `judge`; and the seconds of the last fit."""
+def tuned(loss: Any, X: Any, y: np.ndarray) -> tl.MultilabelClassifier:
+    """alpha chosen by three folds on F1."""
+    # A label that a fold never sees has no finite intercept; Newton's steps get far enough in a few.
+    solver = "newton" if loss == "hamming" else "auto"
     totals = []
     for alpha in ALPHAS:
-        model = tl.MultilabelClassifier(loss=loss, alpha=alpha, tol=1e-4)
+        model = tl.MultilabelClassifier(loss=loss, alpha=alpha, tol=1e-3, solver=solver)
         folds = KFold(3, shuffle=True, random_state=0).split(y)
-        totals.append(np.mean([judge(model.fit(X[a], y[a]), X[b], y[b]) for a, b in folds]))
-    model = tl.MultilabelClassifier(loss=loss, alpha=ALPHAS[int(np.argmax(totals))], tol=1e-4)
-    start = time.perf_counter()
-    model.fit(X, y)
-    return model, time.perf_counter() - start
+        totals.append(np.mean([f1(model.fit(X[a], y[a]).predict(X[b]), y[b]) for a, b in folds]))
+    model = tl.MultilabelClassifier(loss=loss, alpha=ALPHAS[int(np.argmax(totals))], tol=1e-4, solver=solver)
+    return model.fit(X, y)
 
 
 def best_threshold(p: np.ndarray, y: np.ndarray) -> float:
@@ -52,12 +51,13 @@ def row(name: str) -> list[Any]:
     scaler = MaxAbsScaler() if sparse.issparse(data.X) else StandardScaler()
     X = scaler.fit_transform(data.X[train])
     Xt, y, yt = scaler.transform(data.X[test]), data.y[train].astype(int), data.y[test].astype(int)
-    logistic, logistic_seconds = tuned("hamming", X, y, lambda m, a, b: f1(m.predict(a), b))
-    joint, joint_seconds = tuned(FBeta(), X, y, lambda m, a, b: f1(m.predict(a), b))
+    logistic, joint = tuned("hamming", X, y), tuned(FBeta(), X, y)
     # One threshold for all labels, chosen on out-of-fold probabilities.
     p = np.empty(y.shape)
     for a, b in KFold(3, shuffle=True, random_state=0).split(y):
-        p[b] = tl.MultilabelClassifier(alpha=logistic.alpha, tol=1e-4).fit(X[a], y[a]).predict_proba(X[b])
+        p[b] = (
+            tl.MultilabelClassifier(alpha=logistic.alpha, tol=1e-4, solver="newton").fit(X[a], y[a]).predict_proba(X[b])
+        )
     threshold = best_threshold(p, y)
     return [
         name,
@@ -68,8 +68,6 @@ def row(name: str) -> list[Any]:
         f1((logistic.predict_proba(Xt) > threshold).astype(int), yt),
         f1(joint.predict(Xt, loss="hamming"), yt),
         f1(joint.predict(Xt), yt),
-        f"{logistic_seconds:.2f}",
-        f"{joint_seconds:.2f}",
     ]
 
 
@@ -86,8 +84,6 @@ def main() -> None:
             "logistic, threshold tuned",
             "FBeta's fit, Hamming decoder",
             "FBeta's fit, F1 decoder",
-            "seconds, logistic",
-            "seconds, FBeta",
         ],
         [row(name) for name in SETS],
         note="F of two empty sets is 1. alpha is chosen by three folds on F1 of the method's own decision (for logistic, of the threshold 1/2), the tuned threshold on "

@@ -143,10 +143,10 @@ def scaled(X: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray]:
 def main(wanted: list[str]) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     RESULTS.mkdir(exist_ok=True)
-    found = json.loads(STORE.read_text()) if STORE.exists() else {}
     for key in wanted or [f"{folder}/{name}" for folder in FOLDERS for name in tabular.names(folder)]:
-        found[key] = measure(*key.split("/"))
-        print(key, found[key], flush=True)
+        one = measure(*key.split("/"))
+        print(key, one, flush=True)
+        found = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), key: one}
         STORE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     report(found)
 

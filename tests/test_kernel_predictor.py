@@ -41,8 +41,9 @@ def losses():
 
 def labels_for(loss, size, X):
     rng = np.random.default_rng(1)
-    if loss.kind == "indicator":
-        return (X @ rng.normal(size=(3, size)) > 0).astype(int)
+    if loss.kind == "indicator":  # some losses know only sets up to a size
+        sets = loss.labels()
+        return sets[((X @ rng.normal(size=(3, size)) > 0) @ (1 << np.arange(size))) % len(sets)]
     names = loss.label_names() if hasattr(loss, "label_names") else None
     codes = ((X[:, 0] + 2) / 4 * size).clip(0, size - 1).astype(int)
     codes[:size] = np.arange(size)

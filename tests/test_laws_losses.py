@@ -62,10 +62,14 @@ def test_phi_keeps_its_values_in_one_byte(part):
 
 @every_loss
 def test_binding_is_idempotent_and_refuses_another_size(part):
-    size = part.phi(part.labels()).shape[1] if part.kind == "indicator" else len(part.labels())
-    assert part.bind(size) == part
-    with pytest.raises(ValueError, match=str(size + 1)):
-        part.bind(size + 1)
+    if hasattr(part, "n_rows"):  # tables have two counts
+        sizes = (part.n_rows, part.n_columns or part.n_rows)
+    else:  # the count among the hyperparameters (labels, states, items, ...), or the labels of a table
+        counts = [value for name, value in part.get_params(deep=False).items() if name.startswith("n_") and value]
+        sizes = (counts[0] if counts else part.n_labels if part.kind == "sequence" else len(part.labels()),)
+    assert part.bind(*sizes) == part
+    with pytest.raises(ValueError, match=str(sizes[0] + 1)):
+        part.bind(sizes[0] + 1, *sizes[1:])
 
 
 tabular = pytest.mark.parametrize(

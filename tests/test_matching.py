@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from tests.test_structures import StructureLaws, pytest_generate_tests  # noqa: F401
 
 import taskloss as tl
-from taskloss.losses import MatchingHamming
+from taskloss.losses import FBeta, MatchingHamming
 from taskloss.polytopes import Birkhoff, Product, Simplex
 from taskloss.polytopes.assignment import assign, assign_with_duals
 from taskloss.surrogates import MaxEntropy, Quadratic, RowMultinomial, automatic
@@ -17,64 +18,22 @@ shapes += [(1, 1, True), (2, 3, True), (3, 2, True), (4, 1, True), (3, 3, True)]
 every_shape = pytest.mark.parametrize("shape", shapes, ids=str)
 
 
-def enumerate_law(polytope, v):
-    """The law over all matchings by listing them: log-partition, probabilities and vertices."""
-    vertices = polytope.vertices()
-    scores = v @ vertices.T
-    top = scores.max(-1, keepdims=True)
-    a = top + np.log(np.exp(scores - top).sum(-1, keepdims=True))
-    return a[:, 0], np.exp(scores - a), vertices
-
-
 # -- laws of the structure -------------------------------------------------------------------------------------------
 
 
-@every_shape
-@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
-def test_log_partition_and_marginals_equal_enumeration(shape, scale):
-    polytope = Birkhoff(*shape)
-    v = scale * np.random.default_rng(0).normal(size=(12, polytope.size))
-    a, mu = polytope.log_partition_and_marginals(v)
-    expected, law, vertices = enumerate_law(polytope, v)
-    np.testing.assert_allclose(a, expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(mu, law @ vertices, atol=1e-12)
+class TestBirkhoff(StructureLaws):
+    @classmethod
+    def instances(cls):
+        losses = [MatchingHamming(*shape) for shape in shapes]
+        return [(loss.polytope, loss) for loss in losses]
 
 
-@every_shape
-def test_marginals_are_the_gradient_and_covariance_the_hessian(shape):
-    polytope = Birkhoff(*shape)
-    rng = np.random.default_rng(1)
-    v, u = rng.normal(size=(2, 5, polytope.size))
-    step = 1e-5
-    slope = (polytope.log_partition(v + step * u) - polytope.log_partition(v - step * u)) / (2 * step)
-    np.testing.assert_allclose((polytope.marginals(v) * u).sum(-1), slope, atol=1e-8)
-    _, law, vertices = enumerate_law(polytope, v)
-    mean = law @ vertices
-    exact = np.einsum("np,pi,pj,nj->ni", law, vertices, vertices, u) - mean * (mean * u).sum(-1, keepdims=True)
-    np.testing.assert_allclose(polytope.covariance(v)(u), exact, atol=1e-13)
+class TestSizedSets(StructureLaws):
+    """The F-measure's statistics are a structure too."""
 
-
-@every_shape
-def test_maximiser_equals_enumeration(shape):
-    polytope = Birkhoff(*shape)
-    v = np.random.default_rng(2).normal(size=(30, polytope.size))
-    best = (v @ polytope.vertices().T).max(-1)
-    chosen = polytope.maximiser(v)
-    assert polytope.contains(chosen).all()
-    np.testing.assert_allclose((chosen * v).sum(-1), best, atol=1e-12)
-
-
-@every_shape
-def test_samples_have_the_laws_frequencies(shape):
-    polytope = Birkhoff(*shape)
-    v, count = np.random.default_rng(21).normal(size=(2, polytope.size)), 20_000
-    _, law, _ = enumerate_law(polytope, v)
-    draws = polytope.sample(v, count, random_state=0)
-    matchings = np.where(polytope.matchings() == polytope.columns, -1, polytope.matchings())
-    index = {tuple(z): i for i, z in enumerate(matchings.tolist())}
-    for row in range(2):
-        seen = np.bincount([index[tuple(z)] for z in draws[:, row].tolist()], minlength=len(index))
-        assert (np.abs(seen - count * law[row]) <= 5 * np.sqrt(count * law[row] * (1 - law[row])) + 5).all()
+    @classmethod
+    def instances(cls):
+        return [(loss.polytope, loss) for loss in FBeta.examples()]
 
 
 @every_shape
@@ -96,18 +55,6 @@ def test_the_papers_dimensions_in_m():
     for m in (2, 3, 4):
         assert Birkhoff(m).dimension == (m - 1) ** 2
         assert RowMultinomial().bind(Birkhoff(m)).domain.dimension == m * m - m
-
-
-@pytest.mark.parametrize("scale", [1e4, 1e2])
-def test_large_scores_stay_exact(scale):
-    """At scores of ±1e4 the law sits on the best matching, whichever entries are largest."""
-    rng = np.random.default_rng(3)
-    for polytope in (Birkhoff(5), Birkhoff(4, 6), Birkhoff(4, 3, outliers=True)):
-        v = scale * rng.uniform(-1, 1, size=(8, polytope.size))
-        a, mu = polytope.log_partition_and_marginals(v)
-        expected, law, vertices = enumerate_law(polytope, v)
-        np.testing.assert_allclose(a, expected, rtol=1e-13)
-        np.testing.assert_allclose(mu, law @ vertices, atol=1e-10)
 
 
 def test_larger_matchings_obey_the_laws_without_enumeration():
@@ -182,16 +129,6 @@ def test_assignment_with_outliers_by_hand():
 
 
 # -- the loss --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", MatchingHamming.examples(), ids=repr)
-def test_decode_is_the_argmin_over_all_matchings(loss):
-    rng = np.random.default_rng(7)
-    y = loss.labels()
-    law = rng.dirichlet(np.full(len(y), 0.3), 50)
-    risks = law @ loss.matrix().T
-    z = loss.decode(law @ loss.phi(y))
-    np.testing.assert_allclose(loss.bayes_risk(z, law @ loss.phi(y)), risks.min(1), atol=1e-12)
 
 
 def test_the_embedding_is_exact_on_random_matchings():

@@ -237,13 +237,16 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
         np.testing.assert_allclose((8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * step), gradient[j, 0], atol=1e-8)
 
 
-def test_threads_and_blocks_change_nothing():
+@pytest.mark.parametrize("room", [1, 1 << 60])
+def test_threads_blocks_and_kept_memory_change_nothing(room, monkeypatch):
+    monkeypatch.setattr("taskloss.sequence_risk._ROOM", room)
     rng = np.random.default_rng(0)
     X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
     tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
     risk = tagger.objective(X, y)
     theta = rng.normal(size=risk.start.shape)
+    risk.value_and_gradient(2 * theta)  # what it leaves in memory must not be seen again
     value, gradient = risk.value_and_gradient(theta)
     parts = [tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective(X[i::4], y[i::4]) for i in range(4)]
     other = sum(len(X[i::4]) / 400 * part.value_and_gradient(theta)[0] for i, part in enumerate(parts))
@@ -305,6 +308,22 @@ def test_feature_names_as_lists_and_unseen_features():
     tagger = tl.SequenceTagger(alpha=0.01).fit(X, y)
     assert set(tagger.feature_names_in_) == {"cap", "w=a", "w=b"}
     assert tagger.predict([[["w=a", "never seen"], ["w=b"]]])[0].tolist() == ["x", "y"]
+
+
+def test_mappings_read_as_scikit_learn_s_vectorizer_does():
+    from sklearn.feature_extraction import DictVectorizer
+
+    X = [[{"w": "a", "n": 2.5, "up": True, "tags": ["x", "y"]}, {"w": "b", "n": -1}], [{"tags": ("y",), "up": False}]]
+    reader = tl.sequences.SequenceReader()
+    rows, offsets = reader.fit_read(X)
+    peer = DictVectorizer()
+    np.testing.assert_array_equal(rows.toarray(), peer.fit_transform(X[0] + X[1]).toarray())
+    assert list(reader.vocabulary) == peer.get_feature_names_out().tolist()
+    assert offsets.tolist() == [0, 2, 3]
+    new = [[{"w": "never", "n": 3}]]
+    np.testing.assert_array_equal(reader.read(new)[0].toarray(), peer.transform(new[0]).toarray())
+    with pytest.raises(ValueError, match="The feature 'w' must be a number, a string or a list of strings, got None"):
+        reader.read([[{"w": None}]])
 
 
 def test_predictions_minimise_the_expected_loss():

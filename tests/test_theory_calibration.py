@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import taskloss as tl
-from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Loss, Squared, TreeDistance, ZeroOne
+from taskloss.losses import (
+    Absolute,
+    Abstain,
+    CostMatrix,
+    Hamming,
+    Loss,
+    MatchingHamming,
+    Squared,
+    TreeDistance,
+    ZeroOne,
+)
 from taskloss.margins import Exponential, Logistic, Square
 from taskloss.polytopes import Hull, Product, Simplex
 from taskloss.surrogates import (
@@ -18,6 +28,7 @@ from taskloss.surrogates import (
     Multinomial,
     OneVsAll,
     Quadratic,
+    RowMultinomial,
     Surrogate,
 )
 from taskloss.theory import calibration, margin_calibration
@@ -32,9 +43,7 @@ def zeta_bar(eps, margin=None):
 
 
 def matching(m):
-    """Hamming loss between permutations in the space of their matrices, with softmax on each row."""
-    matrices = np.array([np.eye(m)[list(p)].ravel() for p in itertools.permutations(range(m))])
-    return CostMatrix(1 - matrices @ matrices.T / m, embedding=matrices), MaxEntropy(Product([Simplex(m)] * m))
+    return MatchingHamming(m), RowMultinomial()
 
 
 def random_loss(seed, shape=(4, 3)):
@@ -107,7 +116,7 @@ def test_multinomial_and_cumulative_link_in_closed_form(k):
             assert solved == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("margin", [Logistic(), Square()], ids=lambda m: m.name)
+@pytest.mark.parametrize("margin", MARGINS, ids=lambda m: m.name)
 @pytest.mark.parametrize("k", [3, 5])
 def test_all_thresholds_in_closed_form(margin, k):
     """The paper's lower bound (k - 1) zeta(eps / (k - 1)) is the exact function."""
@@ -117,7 +126,26 @@ def test_all_thresholds_in_closed_form(margin, k):
         expected = (k - 1) * zeta_bar(share, margin)
         assert zeta.exact(eps).method == "closed form (all thresholds)"
         assert zeta(eps) == pytest.approx(expected, abs=1e-12)
-        assert zeta.numeric(eps).value == pytest.approx(expected, abs=1e-5)
+        numeric = zeta.numeric(eps)
+        assert numeric.value == pytest.approx(expected, abs=1e-5)
+        assert numeric.lower == pytest.approx(expected, rel=2e-4 if share < 1 else 1e-2)
+
+
+@pytest.mark.parametrize("margin", MARGINS, ids=lambda m: m.name)
+def test_a_plane_touches_each_margins_divergence_at_a_tie(margin):
+    """D(x, y) >= D(x*, 1/2) + h'(x*)(x - x*) - h''(1/2)(x* - 1/2)(y - 1/2): what the all-thresholds formula rests on."""
+    grid = np.r_[1e-6, np.linspace(0.01, 0.99, 99), 1 - 1e-6]
+    x, y = np.meshgrid(grid, grid)
+
+    def divergence(a, b):
+        return margin.potential(a) - margin.potential(b) - (a - b) * margin.potential_derivative(b)
+
+    curvature = {"logistic": 4, "exponential": 4, "square": 8}[margin.name]
+    for truth in (0.51, 0.7, 0.95, 0.999):
+        at = divergence(np.array(truth), np.array(0.5))
+        slope = margin.potential_derivative(np.array(truth))
+        plane = at + slope * (x - truth) - curvature * (truth - 0.5) * (y - 0.5)
+        assert (divergence(x, y) >= plane - 1e-9).all()
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])
@@ -215,7 +243,6 @@ PAIRS = [
     (Squared(4, embedding="cube"), Independent()),
     (Squared(4, embedding="cube"), MaxEntropy()),
     (TreeDistance(["a/x", "a/y", "b/u", "b"], embedding="cube"), Independent()),
-    (Absolute(4), AllThresholds("exponential")),
     matching(3),
 ]
 
@@ -312,19 +339,17 @@ def test_hard_margin_and_low_noise_limits():
 
 
 def registered_pairs():
-    """Every loss with every surrogate that takes it and whose zeta is understood."""
-    surrogates = [kind() for kind in Surrogate.registry.values()]
-    surrogates += [kind(m) for kind in (OneVsAll, Independent, AllThresholds) for m in ("exponential", "square")]
+    """Every loss with every surrogate that takes it and whose zeta is understood; more margins where outputs are few."""
+    surrogates = [kind() for kind in Surrogate.registry.values() if not issubclass(kind, Legendre)]
+    more = [kind(margin) for kind in (OneVsAll, Independent) for margin in ("exponential", "square")]
     for loss in (example for kind in Loss.registry.values() for example in kind.examples()):
-        for surrogate in surrogates:
-            if isinstance(surrogate, Legendre):
-                continue
+        for surrogate in surrogates + more:
             try:
                 zeta = calibration(loss, surrogate)
-                usable = zeta.problem.form is not None and len(zeta.problem.psi) <= 32
+                usable = zeta.problem.form is not None
             except (ValueError, NotImplementedError):
                 continue
-            if usable:
+            if usable and len(zeta.problem.psi) <= (4 if surrogate in more else 16):
                 yield pytest.param(zeta, id=f"{loss!r} {surrogate!r}"[:90])
 
 
@@ -333,10 +358,11 @@ def test_no_score_beats_zeta(zeta):
     """zeta(true excess) <= surrogate excess at random laws and scores, and zeta** of the means below the mean."""
     problem, surrogate = zeta.problem, zeta.surrogate
     rng = np.random.default_rng(0)
-    n = 400
+    n = 100
     mu = rng.dirichlet(np.full(len(problem.vertices), 0.5), n) @ problem.vertices
     estimate = 0.7 * mu + 0.3 * rng.dirichlet(np.full(len(problem.vertices), 0.5), n) @ problem.vertices
     v = surrogate.link(0.999 * estimate + 0.001 * problem.vertices.mean(0))
+    v = np.clip(v, -1e3, 1e3)  # a forbidden transition's score is minus infinity
     decoded = surrogate.inverse_link(v)
     picks = (decoded @ problem.psi.T + problem.offset).argmin(1)
     risks = mu @ problem.psi.T + problem.offset
@@ -344,7 +370,9 @@ def test_no_score_beats_zeta(zeta):
     price = surrogate.value(v, mu)
     keen = np.argsort(price / np.maximum(excess, 1e-9) ** 2)[:3]
     for i in keen:
-        assert zeta.exact(excess[i]).lower <= price[i] + 1e-7
+        assert zeta.lower_bound(excess[i]) <= price[i] + 1e-7
+        if problem.form.exact or len(problem.psi) <= 4:  # intervals take long where outputs are many
+            assert zeta.exact(excess[i]).lower <= price[i] + 1e-7
     assert zeta.envelope(excess.mean()) <= price.mean() + 1e-7
 
 
@@ -378,6 +406,15 @@ def test_legendre_interval_holds_the_multinomials_value():
     assert not found.exact
     assert found.lower <= zeta_bar(0.3) <= found.value <= 1.001 * zeta_bar(0.3)
     assert "in [" in repr(found)
+    assert "sampled curvature" in found.method
+
+
+def test_one_dimension_is_exact_for_any_potential():
+    zeta = calibration(ZeroOne(2), Legendre(Legendre.examples()[1].potential, Simplex(2)))
+    for eps in (0.1, 0.5):
+        assert zeta.exact(eps).method == "closed form (one dimension)"
+        assert zeta(eps) == pytest.approx(zeta_bar(eps), abs=1e-8)
+    assert zeta.excess_risk(zeta_bar(0.5)) == pytest.approx(0.5, abs=1e-4)
 
 
 def test_missing_solver(monkeypatch):

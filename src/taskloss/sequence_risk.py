@@ -15,6 +15,7 @@ from .hypotheses.chain import ChainLinear
 from .polytopes._forest import Forest, Limits, marginals
 from .risk import _total
 
+_ROOM = 1 << 17  # scores of a block from which their memory is kept
 _THREAD_WORK = 1 << 22  # multiplications of one pass below which threads cost more than they give
 
 
@@ -86,6 +87,9 @@ class SequenceRisk:
             first = offsets[part.start]
             self.blocks.append(Block(rows, forest, codes[first : first + forest.n_nodes], weights[part]))
         self.gold = [self._gold(block) for block in self.blocks]
+        # Room for scores and marginals, kept between evaluations: the system takes long to hand out fresh memory.
+        k = hypothesis.n_states
+        self.room = [np.empty((2, b.forest.n_nodes, k)) if b.forest.n_nodes * k >= _ROOM else None for b in self.blocks]
         self.mask = hypothesis.penalised()
         self.start = np.zeros((hypothesis.size, 1))
 
@@ -94,12 +98,13 @@ class SequenceRisk:
         return "sum" if self.hypothesis.columns is None else "all"
 
     def _gold(self, block: Block) -> tuple:
-        """What the labels say, once: observed positions, observed edges, their weights, and the partly labelled sequences."""
+        """What the labels say, once: the places of observed states in the unary scores, observed edges, their weights, and the partly labelled sequences."""
         forest, codes = block.forest, block.codes
         per_node = block.weights[forest.tree_of]
         partial = np.unique(forest.tree_of[codes < 0])
         whole = ~np.isin(forest.tree_of, partial)
         nodes = np.flatnonzero(whole)
+        places = nodes * self.hypothesis.n_states + codes[nodes]
         edges = np.flatnonzero(whole[forest.children])
         i = forest.children[edges]
         steps = (codes[forest.parents[i]], codes[i])
@@ -107,27 +112,30 @@ class SequenceRisk:
             k = self.hypothesis.n_states
             counts = np.zeros((k, k))
             np.add.at(counts, steps, per_node[i])
-            return nodes, per_node[nodes], counts, partial
-        return nodes, per_node[nodes], (edges, *steps, per_node[i]), partial
+            return places, per_node[nodes], counts, partial
+        return places, per_node[nodes], (edges, *steps, per_node[i]), partial
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """f, as one column, and its gradient."""
         flat = theta[:, 0]
-        work = self.split.map(lambda i: self._block(flat, self.blocks[i], self.gold[i]), list(range(len(self.blocks))))
+        work = self.split.map(
+            lambda i: self._block(flat, self.blocks[i], self.gold[i], self.room[i]), list(range(len(self.blocks)))
+        )
         value, gradient = _total(work)
         penalty = self.mask * flat
         gradient += self.alpha * penalty
         return np.atleast_1d(value + self.alpha / 2 * (penalty @ flat)), gradient[:, None]
 
-    def _block(self, theta: np.ndarray, block: Block, gold: tuple) -> tuple[float, np.ndarray]:
+    def _block(self, theta: np.ndarray, block: Block, gold: tuple, room: Any) -> tuple[float, np.ndarray]:
         forest = block.forest
-        unary, pairwise = self.limits.apply(forest, *self.hypothesis.scores(theta, block.X, forest))
-        log_z, d_nodes, d_edges = marginals(forest, unary, pairwise, self._pairs, block.weights)
+        first, second = (None, None) if room is None else room
+        unary, pairwise = self.limits.apply(forest, *self.hypothesis.scores(theta, block.X, forest, first))
+        log_z, d_nodes, d_edges = marginals(forest, unary, pairwise, self._pairs, block.weights, out=second)
         value = float(block.weights @ log_z)
-        nodes, weights, steps, partial = gold
-        states = block.codes[nodes]
-        value -= float(weights @ unary[nodes, states])
-        d_nodes[nodes, states] -= weights
+        places, weights, steps, partial = gold
+        value -= float(weights @ unary.ravel().take(places))
+        flat = d_nodes.ravel()
+        flat[places] = flat.take(places) - weights
         if self._pairs == "sum":
             value -= float((pairwise[steps > 0] * steps[steps > 0]).sum())
             d_edges -= steps

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction import DictVectorizer
 
 from .labels import _codes, _unique
 from .polytopes._forest import Forest
@@ -29,12 +29,15 @@ class SequenceReader:
     feature names. Packed(rows, offsets) is taken as it is.
     """
 
-    def __init__(self, X: Any):
-        """Learn the features' number or names from the sequences of a fit."""
-        self.vectorizer: DictVectorizer | None = None
+    def __init__(self) -> None:
+        self.vocabulary: dict[str, int] | None = None  # the columns of named features
         self.n_features: int | None = None
-        rows, _ = self.read(X)
+
+    def fit_read(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Read the sequences of a fit, and learn the features' number or names."""
+        rows, offsets = self.read(X)
         self.n_features = rows.shape[1]
+        return rows, offsets
 
     def read(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows of all positions, dense or CSR, and offsets."""
@@ -70,15 +73,29 @@ class SequenceReader:
         return np.concatenate(arrays)
 
     def _vectorise(self, X: Any) -> Any:
-        try:
-            items = [item if isinstance(item, Mapping) else dict.fromkeys(item, 1.0) for x in X for item in x]
-        except TypeError as error:
-            raise ValueError("Every position must be a mapping of features or a list of feature names.") from error
-        if self.vectorizer is None:
-            if self.n_features is not None:
-                raise ValueError("X holds feature mappings, but the tagger was fitted on rows of numbers.")
-            self.vectorizer = DictVectorizer(sparse=True, dtype=np.float64).fit(items)
-        return self.vectorizer.transform(items)
+        if self.vocabulary is None and self.n_features is not None:
+            raise ValueError("X holds feature mappings, but the tagger was fitted on rows of numbers.")
+        known: dict[str, int] = self.vocabulary or {}
+        columns: list[int] = []
+        values: list[float] = []
+        ends = [0]
+        for item in itertools.chain.from_iterable(X):
+            names, counts = _named(item)
+            if self.vocabulary is None:
+                columns += [known.setdefault(name, len(known)) for name in names]
+                values += counts
+            else:
+                kept = [(known[name], value) for name, value in zip(names, counts, strict=True) if name in known]
+                columns += [column for column, _ in kept]
+                values += [value for _, value in kept]
+            ends.append(len(columns))
+        places = np.asarray(columns, dtype=np.int64)
+        if self.vocabulary is None:  # columns in the order of their names, whatever came first
+            self.vocabulary = {name: i for i, name in enumerate(sorted(known))}
+            places = np.fromiter((self.vocabulary[name] for name in known), np.int64, len(known))[places]
+        rows = sparse.csr_matrix((values, places, ends), shape=(len(ends) - 1, len(self.vocabulary)), dtype=np.float64)
+        rows.sum_duplicates()
+        return rows
 
     def _check(self, rows: Any) -> Any:
         if sparse.issparse(rows):
@@ -95,6 +112,28 @@ class SequenceReader:
                 f"X has {rows.shape[1]} features per position, but the tagger was fitted with {self.n_features}."
             )
         return rows
+
+
+def _named(item: Any) -> tuple[list[str], list[float]]:
+    """The features of a position, by name, and their values."""
+    if not isinstance(item, Mapping):
+        if not _is_names(item):
+            raise ValueError(f"Every position must be a mapping of features or a list of feature names, got {item!r}.")
+        return list(item), [1.0] * len(item)
+    names, values = [], []
+    for name, value in item.items():
+        if isinstance(value, str):
+            names.append(f"{name}={value}")
+            values.append(1.0)
+        elif isinstance(value, numbers.Real | np.bool_):
+            names.append(name)
+            values.append(float(value))
+        elif isinstance(value, list | tuple | set):
+            names += [f"{name}={one}" for one in value]
+            values += [1.0] * len(value)
+        else:
+            raise ValueError(f"The feature {name!r} must be a number, a string or a list of strings, got {value!r}.")
+    return names, values
 
 
 class SequenceLabels:

@@ -68,6 +68,23 @@ def _exp(x, bits, powers):
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
+def _add_outer(r, b, length, total):
+    """total += the sum over i = 1, ..., length - 1 of r[i] b[i]'."""
+    n_states = b.shape[1]
+    fours = 1 + (length - 1) // 4 * 4
+    for i in range(1, fours, 4):
+        for a in range(n_states):
+            x0, x1, x2, x3 = r[i, a], r[i + 1, a], r[i + 2, a], r[i + 3, a]
+            for c in range(n_states):
+                total[a, c] += x0 * b[i, c] + x1 * b[i + 1, c] + x2 * b[i + 2, c] + x3 * b[i + 3, c]
+    for i in range(fours, length):
+        for a in range(n_states):
+            x0 = r[i, a]
+            for c in range(n_states):
+                total[a, c] += x0 * b[i, c]
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
 def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
@@ -140,17 +157,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                     for c in range(n_states):
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
         if mode == 1:
-            fours = 1 + (length - 1) // 4 * 4
-            for i in range(1, fours, 4):
-                for a in range(n_states):
-                    x0, x1, x2, x3 = r[i, a], r[i + 1, a], r[i + 2, a], r[i + 3, a]
-                    for c in range(n_states):
-                        pairs[0, a, c] += x0 * b[i, c] + x1 * b[i + 1, c] + x2 * b[i + 2, c] + x3 * b[i + 3, c]
-            for i in range(fours, length):
-                for a in range(n_states):
-                    x0 = r[i, a]
-                    for c in range(n_states):
-                        pairs[0, a, c] += x0 * b[i, c]
+            _add_outer(r, b, length, pairs[0])
 
 
 @numba.njit(nogil=True, cache=True)

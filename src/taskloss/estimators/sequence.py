@@ -98,8 +98,9 @@ class SequenceTagger(Minimiser, BaseEstimator):
         return self._problem(X, y, sample_weight)[0]
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[SequenceRisk, SequenceLoss]:
-        reader, labels = SequenceReader(X), SequenceLabels(y)
-        rows, offsets = reader.read(X)
+        reader = SequenceReader()
+        rows, offsets = reader.fit_read(X)
+        labels = SequenceLabels(y)
         codes = labels.encode(y, offsets, partial=True)
         weights = self._weights(sample_weight, len(offsets) - 1)
         loss = _as_loss(self.loss, labels.size)
@@ -110,8 +111,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
         )
         self.reader_, self.labels_, self.limits_, self.hypothesis_ = reader, labels, limits, hypothesis
         self.n_features_in_ = rows.shape[1]
-        if reader.vectorizer is not None:
-            self.feature_names_in_ = reader.vectorizer.get_feature_names_out()
+        if reader.vocabulary is not None:
+            self.feature_names_in_ = np.array(list(reader.vocabulary), dtype=object)
         return SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits), loss
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray:
@@ -130,7 +131,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
             if asked != "all":
                 raise ValueError(f"transition_features must be None, 'all' or a list of features, got {asked!r}.")
             return np.arange(n_features)
-        known = {} if reader.vectorizer is None else reader.vectorizer.vocabulary_
+        known = reader.vocabulary or {}
         columns = [known.get(f, -1) if isinstance(f, str) else f for f in asked]
         for feature, column in zip(asked, columns, strict=True):
             if not 0 <= column < n_features:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..polytopes._forest import Forest
 
@@ -48,10 +49,12 @@ class ChainLinear:
             self.parts(mask)["intercept"][:] = 0
         return mask
 
-    def scores(self, theta: np.ndarray, X: Any, forest: Forest) -> tuple[np.ndarray, np.ndarray]:
-        """Unary scores of all positions, and pairwise scores: one matrix, or one for each edge."""
+    def scores(
+        self, theta: np.ndarray, X: Any, forest: Forest, out: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Unary scores of all positions, and pairwise scores: one matrix, or one for each edge. `out` is room for the unary ones."""
         parts = self.parts(theta)
-        unary = X @ parts["state"]
+        unary = X @ parts["state"] if out is None else _product(X, parts["state"], out)
         if "intercept" in parts:
             unary += parts["intercept"]
         if "start" in parts:
@@ -76,3 +79,13 @@ class ChainLinear:
         if self.columns is not None:
             parts["feature_transition"][:] = X[:, self.columns][forest.children].T @ edges.reshape(len(edges), -1)
         return out
+
+
+def _product(X: Any, weights: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """out = X @ weights, in memory that is there already: fresh memory costs as much as the product."""
+    if not sparse.issparse(X):
+        return np.matmul(X, weights, out=out)
+    from .._compiled.sparse import dot_rows
+
+    dot_rows(X.indptr, X.indices, X.data, weights, out, 0, X.shape[0])
+    return out

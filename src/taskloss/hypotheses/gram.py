@@ -12,7 +12,7 @@ from .base import Array, row_blocks
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")
 _NEGATIVE = 1e-7  # an eigenvalue this far below zero, relative to the largest, is no rounding error
-_SMALL = 600  # below, BLAS threads wait for each other longer than they help, above all on a busy machine
+_SMALL = 1500  # up to here one BLAS thread costs little, and on a busy machine several wait for each other far longer
 _PAIRS = 64  # rows whose pairs are formed at one time to read a diagonal
 
 

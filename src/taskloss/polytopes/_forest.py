@@ -239,14 +239,18 @@ def marginals(
     pairs: str = "all",
     weights: np.ndarray | None = None,
     compiled: bool | None = None,
+    out: np.ndarray | None = None,
 ) -> tuple:
-    """log-partition of each tree, marginals of nodes and of edges ("all", their "sum", or "none"), times the weight of each tree."""
+    """log-partition of each tree, marginals of nodes and of edges ("all", their "sum", or "none"), times the weight of each tree.
+
+    `out` is room for the nodes' marginals, which the compiled path uses.
+    """
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
         log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs)
     else:
-        log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs)
+        log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs, out)
     if isinstance(log_z, np.ndarray) and np.isneginf(log_z).any():
         raise ValueError(
             f"No assignment of states is allowed on tree {int(np.argmax(np.isneginf(log_z)))}: its forbidden states and transitions leave none."
@@ -254,10 +258,12 @@ def marginals(
     return log_z, mu, pair
 
 
-def _compiled(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str) -> tuple:
+def _compiled(
+    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str, out: np.ndarray | None
+) -> tuple:
     """The compiled recursion; where each edge has its own matrix, in blocks, so that their exponentials stay few."""
     k = unary.shape[1]
-    log_z, mu = np.zeros(len(forest)), np.empty(unary.shape)
+    log_z, mu = np.zeros(len(forest)), np.empty(unary.shape) if out is None else out
     weights = np.ones(len(forest)) if weights is None else np.ascontiguousarray(weights, dtype=float)
     unary = np.ascontiguousarray(unary)
     if pairwise.ndim == 2:

@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 
 from .._numpy import like, to_numpy, with_gradient
 from .assignment import assign, assign_with_duals, check_scores, in_threads
-from .base import Array, Polytope, listable
-from .hull import Hull
+from .base import Array, listable
+from .table import Table
 
 LIMIT = 16  # columns up to which exact marginals are offered: time and memory grow with 2^columns
 
 
-class Birkhoff(Hull):
+class Birkhoff(Table):
     """The hull of matching matrices, n_rows x n_columns laid row by row: one 1 in each row, at most one in each column.
 
     Square, these are permutation matrices and the hull is the doubly stochastic matrices, of dimension (m - 1)^2. With
@@ -126,15 +126,6 @@ class Birkhoff(Hull):
 
         return product
 
-    def entropy(self, mu: Array) -> Array:
-        """Zero at a matching; elsewhere A's conjugate, found numerically."""
-        flat = to_numpy(mu).astype(float).reshape(-1, self.size)
-        inner = ~np.isin(flat, (0, 1)).all(-1)
-        out = np.zeros(len(flat))
-        if inner.any():
-            out[inner] = super().entropy(flat[inner])
-        return like(out.reshape(mu.shape[:-1]), mu)
-
     @property
     def independent(self) -> bool:
         return self.dimension == self.count - 1
@@ -153,9 +144,6 @@ class Birkhoff(Hull):
             & (tables[..., : self.columns].sum(-2) <= 1 + tol).all(-1)
         )
         return like(inside.reshape(mu.shape[:-1]), mu)
-
-    def includes(self, other: Polytope) -> bool:
-        return self == other or super().includes(other)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         fixed = self.size == 1
@@ -181,6 +169,3 @@ class Birkhoff(Hull):
     def vertices(self) -> np.ndarray:
         z = self.matchings()
         return (z[..., None] == np.arange(self.width)).astype(float).reshape(len(z), self.size)
-
-    def norm(self, order: float) -> float:
-        return float(np.linalg.norm(np.ones(self.n_rows), ord=order))

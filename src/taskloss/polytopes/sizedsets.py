@@ -8,11 +8,11 @@ from typing import Self
 import numpy as np
 
 from .._numpy import like, to_numpy
-from .base import Array, Polytope, listable
-from .hull import Hull
+from .base import Array, listable
+from .table import Table
 
 
-class SizedSets(Hull):
+class SizedSets(Table):
     """The statistics of sets of at most max_size among n labels: a table with n + 1 rows and max_size + 1 columns.
 
     Row j < n of a set y is e_0 where j is not in y, and e_|y| where it is; the last row is e_|y|. Every row lies in a
@@ -79,9 +79,3 @@ class SizedSets(Hull):
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(self.size), np.ones(self.size)
-
-    def includes(self, other: Polytope) -> bool:
-        return self == other or super().includes(other)
-
-    def norm(self, order: float) -> float:
-        return float(np.linalg.norm(np.ones(self.rows), ord=order))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import array_namespace, log, xlogx
+from .._arrays import array_namespace, device, log, xlogx
+from .._numpy import like, to_numpy
 from ._forest import Forest, k_best, marginals, maximise, sample
 from .base import Array, Polytope, listable
 
@@ -96,7 +97,7 @@ class Tree(Polytope):
         batch = v.shape[:-1]
         k = self.n_states
         if self.allowed is not None:
-            edges = edges + xp.asarray(self._log_allowed(), dtype=v.dtype)
+            edges = edges + xp.asarray(self._log_allowed(), dtype=v.dtype, device=device(v))
         forest = Forest.copies(self._parents(), int(np.prod(batch)))
         return forest, xp.reshape(nodes, (-1, k)), xp.reshape(edges, (forest.n_edges, k, k)), batch
 
@@ -119,15 +120,14 @@ class Tree(Polytope):
         )
 
     def maximiser(self, v: Array) -> Array:
-        xp = array_namespace(v)
         forest, unary, pairwise, batch = self._packed(v)
-        _, states = maximise(forest, np.asarray(unary), np.asarray(pairwise))
-        return xp.asarray(self.embed(states.reshape(*batch, self.n_nodes)), dtype=v.dtype)
+        _, states = maximise(forest, to_numpy(unary), to_numpy(pairwise))
+        return like(self.embed(states.reshape(*batch, self.n_nodes)), v)
 
     def best(self, v: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k largest <v, phi(y)> in falling order, (..., k), and their states, (..., k, T); -inf where there are fewer."""
         forest, unary, pairwise, batch = self._packed(v)
-        scores, states = k_best(forest, np.asarray(unary), np.asarray(pairwise), k)
+        scores, states = k_best(forest, to_numpy(unary), to_numpy(pairwise), k)
         states = np.moveaxis(states.reshape(k, *batch, self.n_nodes), 0, -2)
         return scores.reshape(*batch, k), states
 
@@ -135,7 +135,7 @@ class Tree(Polytope):
         """States (count, ..., T) drawn from p(y) proportional to exp<v, phi(y)>."""
         rng = np.random.default_rng(random_state)
         forest, unary, pairwise, batch = self._packed(v)
-        states = sample(forest, np.asarray(unary), np.asarray(pairwise), count, rng)
+        states = sample(forest, to_numpy(unary), to_numpy(pairwise), count, rng)
         return states.reshape(count, *batch, self.n_nodes)
 
     def covariance(self, v: Array) -> Callable[[Array], Array]:

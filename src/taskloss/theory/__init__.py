@@ -1,5 +1,6 @@
 """The paper's theory, computed: decompositions, the phi-calibration check, calibration functions, bounds, figures."""
 
+from . import plots
 from .calibration import Calibration, calibration
 from .closed import margin_calibration
 from .decomposition import Decomposition, decompose
@@ -22,6 +23,7 @@ __all__ = [
     "form_of",
     "margin_calibration",
     "osokin_comparison",
+    "plots",
     "sample_size",
     "strong_convexity",
 ]

@@ -96,7 +96,9 @@ class Calibration:
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
-        return replace(best, lower=min(lower, best.value), programs=solved)
+        lower = min(lower, best.value)
+        agree = best.value == lower or best.value - lower <= 1e-5 * max(1.0, lower)
+        return replace(best, lower=lower, programs=solved, exact=agree)
 
     @cached_property
     def _programs(self) -> Programs:
@@ -126,12 +128,14 @@ class Calibration:
         flat = bounds.ravel()[self._representatives]
         pairs = self._representatives[np.argsort(flat, kind="stable")]
         pairs = pairs[np.isfinite(bounds.ravel()[pairs])]
-        for i, pair in enumerate(pairs):
+        try:
+            for i, pair in enumerate(pairs):
+                if self.verbose:
+                    print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
+                yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
+        finally:
             if self.verbose:
-                print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
-            yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
-        if self.verbose:
-            print(file=sys.stderr)
+                print(file=sys.stderr)
 
     # -- bounds ------------------------------------------------------------------------------------------------------
 
@@ -230,7 +234,8 @@ class Calibration:
     @cached_property
     def _line(self) -> tuple[np.ndarray, np.ndarray] | None:
         """zeta_h on a grid, where one dimension makes it cheap and exact for every potential."""
-        if "one dimension" not in self.exact(self.eps_max / 2).method:
+        found = closed_form(self.problem, self.eps_max / 2)
+        if found is None or "one dimension" not in found.method:
             return None
         grid = np.linspace(0, self.eps_max, 401)
         return grid, self(grid)
@@ -258,11 +263,13 @@ class Calibration:
             return 0.0
         if eps > self.eps_max * (1 + 1e-12):
             return np.inf
-        certificate = self.exact(eps)
         if self._convex:
-            return certificate.lower
-        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that.
-        low, high, best = 0.0, certificate.lower / eps, 0.0
+            return self.exact(eps).lower
+        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
+        # slope of a chord, and with zeta itself as the ceiling where it is at hand.
+        known = self.problem.form.exact or self._line is not None
+        ceiling = self.exact(eps).lower if known else np.inf
+        low, high, best = 0.0, (ceiling if known else max(float(self.lower_bound(eps)), 1e-6)) / eps, 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
             best = max(best, high * eps - conjugate)
@@ -270,7 +277,7 @@ class Calibration:
                 break
             low, high = high, 2 * high
         for _ in range(40):
-            if certificate.lower - best <= 1e-8 * max(1.0, best) or high - low <= 1e-9 * high:
+            if ceiling - best <= 1e-8 * max(1.0, best) or high - low <= (1e-9 if known else 1e-4) * high:
                 break
             middle = (low + high) / 2
             conjugate, at = self._conjugate(middle)
@@ -281,8 +288,12 @@ class Calibration:
     @cached_property
     def _convex(self) -> bool:
         """Whether zeta_h is known to be convex: a convex function of eps by formula."""
-        method = self.exact(self.eps_max / 2).method
-        return method in ("closed form (one-vs-all)", "closed form (Hamming)", "closed form (all thresholds)")
+        found = closed_form(self.problem, self.eps_max / 2)
+        return found is not None and found.method in (
+            "closed form (one-vs-all)",
+            "closed form (Hamming)",
+            "closed form (all thresholds)",
+        )
 
     def excess_risk(self, delta: Any) -> Any:
         """The most true excess risk that surrogate excess risk delta can hide: the inverse of zeta**.
@@ -299,7 +310,7 @@ class Calibration:
         if delta == 0:
             return 0.0
         top = self.eps_max
-        if self.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._line is not None) and self.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.exact(e).lower - delta, 0.0, top, xtol=1e-13))

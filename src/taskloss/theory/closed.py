@@ -164,13 +164,14 @@ def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
 def _thresholds(problem: Problem, eps: float) -> Certificate | None:
     """Absolute error on the ordinal signs, by all thresholds: n zeta_margin(eps / n) with n = k - 1 thresholds.
 
-    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss needs more: the margin's
-    divergence must be jointly convex. Then over the thresholds between z and z' the means of u' and u are at least
-    eps/|J| and at most 0, which costs |J| zeta_margin(eps/|J|), least for all n. The witness is u = 0, u' = eps/n, so
-    the paper's lower bound is exact. The exponential margin is not jointly convex and is left to the search.
+    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss needs more: a plane below the
+    margin's divergence that touches it at (x*, 0), D(x, y) >= D(x*, 0) + a (x - x*) - b y with a, b >= 0. Summed over
+    the thresholds J between z and z', where sum u' >= eps and sum u <= 0, it gives |J| zeta_margin(eps/|J|), least for
+    all n. Joint convexity gives the plane for the logistic and the square, a computation for the exponential (see
+    docs/errata.md). The witness is u = 0, u' = eps/n: the paper's lower bound is exact.
     """
     margin, found = _margin(problem, -1.0), _sign_weights(problem)
-    if margin is None or found is None or isinstance(margin, Exponential):
+    if margin is None or found is None:
         return None
     signs, weights = found
     n = len(weights)

@@ -158,7 +158,7 @@ def hamming_figure(eps: float = 0.1, resolution: int = 801) -> Any:
                 axis, axis, d.reshape(excess.shape), levels=[eps], colors=GREY, linewidths=0.7, linestyles="dashed"
             )
     ax.text(0.5, 0.5, r"$H_0((1,1)) \cap M$", color=RED, ha="center", fontsize=12)
-    ax.text(-0.45, -0.5, r"$H_\varepsilon((1,1))^c \cap M$", color=BLUE, ha="center", fontsize=12)
+    ax.text(-0.6, -0.6, r"$H_\varepsilon((1,1))^c \cap M$", color=BLUE, ha="center", fontsize=12)
     for corner in itertools.product((0, 1), repeat=2):
         place = 2 * np.array(corner) - 1
         ax.annotate(

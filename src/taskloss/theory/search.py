@@ -13,6 +13,7 @@ import numpy as np
 from ..margins import Exponential
 from ..polytopes.cube import Cube
 from ..surrogates.coordinatewise import Coordinatewise
+from ..surrogates.legendre import Legendre
 from .problem import Problem
 from .programs import Certificate, Programs
 
@@ -40,29 +41,30 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
     Each pair: a convex program with a minorant of D_h gives a lower end, local descent on D_h an upper end, and where
-    h is a sum over coordinates the Lagrangian at that point a better lower end.
+    h is the exponential margin's the Lagrangian dual a better lower end. The minorant of a user's potential rests on
+    its curvature at a sample of points, and the certificate's method says so.
     """
     problem = programs.problem
-    best, lower, solved = Certificate(eps, np.inf, np.inf), np.inf, 0
-    for z, other, bound in pairs:
-        if bound >= best.value:
-            lower = min(lower, bound)
+    best, lower = Certificate(eps, np.inf, np.inf), np.inf
+    minorants = [(max(bound, 0.0), programs.solve(z, other, eps)) for z, other, bound in pairs]
+    feasible = [replace(found, lower=max(found.lower, bound)) for bound, found in minorants if found.u is not None]
+    for found in sorted(feasible, key=lambda certificate: certificate.lower):
+        if found.lower >= best.value:
+            lower = min(lower, found.lower)
             break
-        found, solved = programs.solve(z, other, eps), solved + 1
-        if found.u is None:
-            continue
-        found = replace(found, lower=max(found.lower, bound))
-        if found.lower < best.value:
-            starts = [found, *reweighted(programs, found, eps)]
-            ends = [descend(programs, start, eps) for start in starts[:: max(1, len(starts) - 1)]]
-            if problem.surrogate.separable:  # the starts themselves count where h is known up to the faces of D
-                ends += [(c.u_prime, c.u, float(problem.divergence(c.u_prime, c.u))) for c in starts]
-            u1, u2, value = min(ends, key=lambda end: end[2])
-            found = replace(found, lower=max(found.lower, lagrangian(problem, z, other, eps, u1, u2)))
-            if value < best.value:
-                best = replace(found, value=value, u_prime=u1, u=u2)
-        lower = min(lower, found.lower)
-    return replace(best, lower=min(lower, best.value), method="interval search", exact=False, programs=solved)
+        starts = [found, *reweighted(programs, found, eps)]
+        ends = [descend(programs, start, eps) for start in starts[:: max(1, len(starts) - 1)]]
+        if problem.surrogate.separable:  # the starts themselves count where h is known up to the faces of D
+            ends += [
+                (c.u_prime, c.u, float(problem.divergence(c.u_prime, c.u))) for c in starts if np.isfinite(c.value)
+            ]
+        u1, u2, value = min(ends, key=lambda end: end[2])
+        lower = min(lower, max(found.lower, lagrangian(problem, found.z, found.z_other, eps, u1, u2)))
+        if value < best.value:
+            best = replace(found, value=value, u_prime=u1, u=u2)
+    lower = min(lower, best.value)
+    method = "interval search" + (" (sampled curvature)" if isinstance(problem.surrogate, Legendre) else "")
+    return replace(best, lower=lower, method=method, exact=False, programs=len(minorants))
 
 
 def reweighted(programs: Programs, start: Certificate, eps: float, rounds: int = 8) -> list[Certificate]:
