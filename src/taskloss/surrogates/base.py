@@ -102,7 +102,8 @@ class Surrogate(Part):
     def divergence(self, mu1: Array, mu2: Array) -> Array:
         """D_h(mu1, mu2) = h(mu1) - h(mu2) - <mu1 - mu2, grad h(mu2)>."""
         xp = array_namespace(mu1, mu2)
-        slope = xp.where(mu1 == mu2, xp.zeros_like(mu2), (mu1 - mu2) * self.potential_gradient(mu2))
+        gradient = self.potential_gradient(mu2)
+        slope = (mu1 - mu2) * xp.where(mu1 == mu2, xp.zeros_like(gradient), gradient)
         return self.potential(mu1) - self.potential(mu2) - xp.sum(slope, axis=-1)
 
     def value(self, v: Array, phi: Array) -> Array:

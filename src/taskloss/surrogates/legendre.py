@@ -48,50 +48,61 @@ class Legendre(Surrogate):
         return self._domain
 
     def link(self, mu: Array) -> Array:
-        return (
-            np.asarray(self._gradient(mu)) if self._gradient is not None else self._differences(np.asarray(mu, float))
-        )
+        if self._gradient is not None:
+            return np.asarray(self._gradient(mu))
+        mu = np.asarray(mu, dtype=float)
+        flat = mu.reshape(-1, mu.shape[-1])
+        directions, lengths = self._directions(flat)
+        # The slopes along directions that span the affine hull fix the gradient within it.
+        slopes = self._slopes(flat, directions) / lengths
+        units = directions / lengths[..., None]
+        return np.einsum("nki,ni->nk", np.linalg.pinv(units), slopes).reshape(mu.shape)
 
-    def _differences(self, mu: np.ndarray) -> np.ndarray:
-        """Fourth-order differences of h along the affine hull of the domain, steps kept inside it."""
-        basis = self._basis(mu.shape[-1])
-        step = 2e-3 * self._room(mu)
-        slopes = []
-        for direction in basis:
-            near, far = (
-                self.potential(mu + s * direction) - self.potential(mu - s * direction) for s in (step, 2 * step)
-            )
-            slopes.append((8 * near - far) / (12 * step[..., 0]))
-        return np.stack(slopes, axis=-1) @ basis
+    def _directions(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moves (n, r, k) that span the affine hull, each as long as the domain leaves room for, and their lengths.
 
-    def _basis(self, k: int) -> np.ndarray:
-        """Orthonormal directions of the domain's affine hull, as rows."""
-        if self._domain is None or self._domain.dimension == k:
-            return np.eye(k)
-        vertices = self._domain.vertices()
-        return np.linalg.svd(vertices - vertices.mean(0))[2][: self._domain.dimension]
-
-    def _room(self, mu: np.ndarray) -> np.ndarray:
-        """How far each point may move and stay in the domain's box; its own scale where there is none."""
+        Near a face the room differs between coordinates by many orders of magnitude; differences with one common step
+        would see nothing but rounding.
+        """
+        n, k = u.shape
         if self._domain is None:
-            return np.maximum(np.abs(mu).max(-1, keepdims=True), 1.0)
+            lengths = np.maximum(np.abs(u).max(-1, keepdims=True), 1.0) * np.ones(k)
+            return lengths[..., None] * np.eye(k), lengths
         low, high = self._domain.bounds()
-        return np.clip(np.minimum(mu - low, high - mu).min(-1, keepdims=True), 1e-12, 1.0)
+        room = np.maximum(np.minimum(u - low, high - u), 1e-15)
+        if self._domain.dimension == k:
+            return room[..., None] * np.eye(k), room
+        if isinstance(self._domain, Simplex):  # exchanges with the largest coordinate
+            top = u.argmax(-1)
+            others = np.stack([np.delete(np.arange(k), t) for t in range(k)])[top]
+            moves = np.eye(k)[others] - np.eye(k)[top][:, None]
+            lengths = np.minimum(np.take_along_axis(u, others, -1), 1 - u.max(-1, keepdims=True) + 0.1)
+            lengths = np.maximum(lengths, 1e-15)
+            return lengths[..., None] * moves, lengths
+        vertices = self._domain.vertices()
+        basis = np.linalg.svd(vertices - vertices.mean(0))[2][: self._domain.dimension]
+        lengths = room.min(-1, keepdims=True) * np.ones(len(basis))
+        return lengths[..., None] * basis, lengths
 
-    def _curvature(self, mu: np.ndarray, basis: np.ndarray) -> np.ndarray:
-        """The Hessian of h in the basis, by second differences."""
-        step = 1e-2 * self._room(mu)
-        hessian = np.empty((*mu.shape[:-1], len(basis), len(basis)))
-        for i, a in enumerate(basis):
-            for j, b in enumerate(basis[: i + 1]):
-                up, down = step * (a + b), step * (a - b)
-                corners = (
-                    self.potential(mu + up)
-                    - self.potential(mu + down)
-                    - self.potential(mu - down)
-                    + self.potential(mu - up)
+    def _slopes(self, u: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """The derivative of h along each direction, by fourth-order differences."""
+        step = 2e-3
+        moves = np.moveaxis(directions, 1, 0)
+        near, far = (self.potential(u + s * moves) - self.potential(u - s * moves) for s in (step, 2 * step))
+        return np.moveaxis((8 * near - far) / (12 * step), 0, -1)
+
+    def _curvature(self, u: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """The Hessian of h in the directions, by second differences."""
+        step = 1e-2
+        r = directions.shape[1]
+        hessian = np.empty((len(u), r, r))
+        for i in range(r):
+            for j in range(i + 1):
+                up, down = step * (directions[:, i] + directions[:, j]), step * (directions[:, i] - directions[:, j])
+                ends = self.potential(u + up) + self.potential(u - up)
+                hessian[:, i, j] = hessian[:, j, i] = (ends - self.potential(u + down) - self.potential(u - down)) / (
+                    4 * step**2
                 )
-                hessian[..., i, j] = hessian[..., j, i] = corners / (4 * step[..., 0] ** 2)
         return hessian
 
     def inverse_link(self, v: Array) -> Array:
@@ -103,20 +114,23 @@ class Legendre(Surrogate):
         return self._maximise(flat, np.broadcast_to(center, flat.shape).copy()).reshape(v.shape)
 
     def _maximise(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Damped Newton on h(u) - <v, u>, all rows at once."""
-        basis = self._basis(v.shape[1])
-        for _ in range(100):
-            gradient = (self.link(u) - v) @ basis.T
-            hessian = self._curvature(u, basis)
-            least = np.linalg.eigvalsh(hessian)[:, 0]
-            if (least < -1e-3 * np.abs(hessian).max((-1, -2))).any():
-                raise ValueError(
-                    f"The potential is not convex: its curvature at {u[least.argmin()]} is {least.min():.3g}."
-                )
-            step = -np.einsum("nij,nj->ni", np.linalg.pinv(hessian, hermitian=True), gradient)
+        """Damped Newton on h(u) - <v, u>, all rows at once, in the directions' coordinates."""
+        for _ in range(200):
+            directions, _ = self._directions(u)
+            gradient = self._slopes(u, directions) - np.einsum("nik,nk->ni", directions, v)
+            hessian = self._curvature(u, directions)
+            # Unit diagonal: what is left of the room's differences in scale.
+            scale = np.sqrt(np.maximum(np.abs(np.einsum("nii->ni", hessian)), 1e-300))
+            least = np.linalg.eigvalsh(hessian / (scale[:, :, None] * scale[:, None, :]))[:, 0]
+            rounding = 1e-11 * (1 + np.abs(self.potential(u))) / np.min(scale, axis=-1) ** 2
+            if (least < -0.1 - rounding).any():
+                at = u[np.argmin(least + rounding)]
+                raise ValueError(f"The potential is not convex: its curvature at {at} is negative.")
+            normal = hessian / (scale[:, :, None] * scale[:, None, :]) + 1e-10 * np.eye(hessian.shape[1])
+            step = -np.einsum("nij,nj->ni", np.linalg.pinv(normal, hermitian=True), gradient / scale) / scale
             slope = (gradient * step).sum(-1)
-            moved = self._damped(u, step @ basis, slope, v)
-            if np.abs(moved - u).max() <= 1e-15 * np.abs(u).max():
+            moved = self._damped(u, np.einsum("ni,nik->nk", step, directions), slope, v)
+            if (np.abs(moved - u) <= 1e-14 * np.abs(u)).all():
                 break
             u = moved
         return u
@@ -133,7 +147,7 @@ class Legendre(Surrogate):
             trial = u + t[:, None] * step
             with np.errstate(all="ignore"):
                 new = self.potential(trial) - (v * trial).sum(-1)
-            worse = ~(new <= value + 1e-4 * t * slope + 1e-15 * np.abs(value))
+            worse = ~(new <= value + 1e-4 * t * slope + 1e-15 * (1 + np.abs(value)))
             if not worse.any():
                 break
             t[worse] /= 2
@@ -145,9 +159,12 @@ class Legendre(Surrogate):
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         u = self.inverse_link(v)
-        basis = self._basis(u.shape[-1])
-        inverse = np.linalg.inv(self._curvature(u, basis))
-        return lambda d: np.einsum("...ij,...j->...i", inverse, d @ basis.T) @ basis
+        directions, lengths = self._directions(u)
+        # In unit directions, the curvature of h* is the inverse of h's.
+        units = directions / lengths[..., None]
+        curvature = self._curvature(u, directions) / (lengths[:, :, None] * lengths[:, None, :])
+        inverse = np.linalg.inv(curvature)
+        return lambda d: np.einsum("nik,nij,njl,nl->nk", units, inverse, units, np.asarray(d, dtype=float))
 
 
 def squared_norm(u: Array) -> Array:
