@@ -302,3 +302,14 @@ def test_a_potential_that_is_not_convex_says_so():
 def test_unbound_maximum_entropy_says_so():
     with pytest.raises(ValueError, match="no size yet"):
         MaxEntropy().value(np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def test_legendre_reaches_far_scores_and_its_curvature_is_the_potentials():
+    part = Legendre(negative_entropy, Simplex(3))
+    v = 8 * np.random.default_rng(12).normal(size=(50, 3))
+    np.testing.assert_allclose(part.inverse_link(v), Multinomial(3).inverse_link(v), atol=1e-9)
+    mu = np.array([[0.2, 0.3, 0.5], [0.9, 0.09, 0.01]])
+    # Within the plane sum = 0 the Hessian diag(1 / mu) has these eigenvalues, whatever the basis.
+    plane = np.linalg.svd(np.ones((1, 3)))[2][1:]
+    exact = np.linalg.eigvalsh(plane @ (np.eye(3) / mu[:, None]) @ plane.T)
+    np.testing.assert_allclose(np.linalg.eigvalsh(part.curvature(mu)), exact, rtol=1e-3)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from .._arrays import array_namespace, device
+from .._numpy import like, to_numpy
 from .base import Array, Polytope
 from .simplex import Simplex
 
@@ -78,7 +79,7 @@ class Hull(Polytope):
 
     def entropy_gradient(self, mu: Array) -> Array:
         """Damped Newton on A(v) - <v, mu>, batched; at the boundary of the hull the scores run off and stop large."""
-        mu = np.asarray(mu, dtype=float)
+        given, mu = mu, to_numpy(mu).astype(float)
         flat = mu.reshape(-1, self.size)
         v = np.zeros_like(flat)
         for _ in range(100):
@@ -101,7 +102,7 @@ class Hull(Polytope):
                     break
                 t[worse] /= 2
             v = v + t[:, None] * step
-        return -v.reshape(mu.shape)
+        return like(-v.reshape(mu.shape), given)
 
     def maximiser(self, v: Array) -> Array:
         xp = array_namespace(v)
@@ -114,14 +115,14 @@ class Hull(Polytope):
         # minimising over s leaves |.|^2 / (1 + |.|^2), which is increasing in the norm.
         from scipy.optimize import nnls
 
-        u = np.asarray(u, dtype=float)
+        given, u = u, to_numpy(u).astype(float)
         points = self.vertices()
         out = np.empty((u.size // self.size, self.size))
         target = np.append(np.zeros(self.size), 1.0)
         for i, row in enumerate(u.reshape(-1, self.size)):
             x, _ = nnls(np.vstack([(points - row).T, np.ones(len(points))]), target)
             out[i] = x @ points / x.sum()
-        return out.reshape(u.shape)
+        return like(out.reshape(u.shape), given)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         points = self.vertices()

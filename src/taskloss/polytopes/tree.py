@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,8 +138,8 @@ class Tree(Polytope):
         return states.reshape(count, *batch, self.n_nodes)
 
     def covariance(self, v: Array) -> Callable[[Array], Array]:
-        mu = self.marginals(v)
-        return partial(self._covariance, np.asarray(mu))
+        mu = to_numpy(self.marginals(v))
+        return lambda u: like(self._covariance(mu, to_numpy(u)), v)
 
     def _covariance(self, mu: np.ndarray, u: np.ndarray) -> np.ndarray:
         # Cov(phi) u = mu * (E[<u, phi> | that coordinate is on] - <u, mu>). The law is Markov: the expectation given a
@@ -225,11 +224,11 @@ class Tree(Polytope):
         rows, right = self._constraints()
         _, edges = self.split(np.zeros(self.size))
         on = self.join(np.ones((self.n_nodes, self.n_states)), edges + (self._log_allowed() == 0)).astype(bool)
-        u = np.asarray(u, dtype=float)
+        given, u = u, to_numpy(u).astype(float)
         out = np.zeros((u.size // self.size, self.size))
         for i, row in enumerate(u.reshape(-1, self.size)):
             out[i, on] = _project(row[on], rows[:, on], right)
-        return out.reshape(u.shape)
+        return like(out.reshape(u.shape), given)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(self.size), (self.center() > 0).astype(float)

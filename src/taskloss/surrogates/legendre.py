@@ -64,7 +64,7 @@ class Legendre(Surrogate):
         Near a face the room differs between coordinates by many orders of magnitude; differences with one common step
         would see nothing but rounding.
         """
-        n, k = u.shape
+        k = u.shape[1]
         if self._domain is None:
             lengths = np.maximum(np.abs(u).max(-1, keepdims=True), 1.0) * np.ones(k)
             return lengths[..., None] * np.eye(k), lengths
@@ -104,6 +104,17 @@ class Legendre(Surrogate):
                     4 * step**2
                 )
         return hessian
+
+    def curvature(self, mu: Array) -> np.ndarray:
+        """The Hessian of h within the affine hull, (n, r, r) in an orthonormal basis of it, by differences."""
+        u = np.asarray(mu, dtype=float)
+        directions, lengths = self._directions(u)
+        units = directions / lengths[..., None]
+        hessian = self._curvature(u, directions) / (lengths[:, :, None] * lengths[:, None, :])
+        # units = change @ basis with an orthonormal basis; the Hessian turns by the inverse of that change.
+        basis = np.linalg.svd(units[0])[2][: units.shape[1]]
+        change = np.linalg.inv(units @ basis.T)
+        return np.einsum("nij,njk,nlk->nil", change, hessian, change)
 
     def inverse_link(self, v: Array) -> Array:
         if self.inverse_gradient is not None:

@@ -143,7 +143,7 @@ def _(surrogate: Legendre, polytope: Polytope) -> Form:
     vertices = domain.vertices()
     laws = np.vstack([rng.dirichlet(np.full(len(vertices), a), 200) for a in (0.3, 1.0, 5.0)])
     mu = 0.98 * laws @ vertices + 0.02 * vertices.mean(0)
-    least = np.linalg.eigvalsh(surrogate._curvature(mu, surrogate._basis(polytope.size)))[:, 0]
+    least = np.linalg.eigvalsh(surrogate.curvature(mu))[:, 0]
     worst = int(least.argmin())
     if least[worst] < -1e-6:
         raise ValueError(f"The potential is not convex: its curvature at {mu[worst]} is {least[worst]:.3g}.")
