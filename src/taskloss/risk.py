@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._threads import blas_threads, pool
+from ._threads import blas_threads, keep_pages, pool
 from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, row_blocks
 from .surrogates.base import Surrogate
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's tempor
 _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
-_CALL_WORK = 1 << 21  # multiplications in a block beside which the interpreter's own time is small
+_CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, fewer where there are more scores
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
@@ -75,6 +75,8 @@ class EmpiricalRisk:
         entries = self.X.nnz if sparse.issparse(self.X) else n * d
         large = max(entries, n * d if made else 0) * k >= _THREAD_WORK
         self.threads = blas_threads() if large else 1
+        if large:
+            keep_pages()
         weights = self.weights.astype(self.dtype)
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
