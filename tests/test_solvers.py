@@ -264,3 +264,15 @@ def test_large_sparse_risks_take_the_compiled_path_and_agree(monkeypatch):
     for a, b in zip(small.value_and_gradient(theta), large.value_and_gradient(theta), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     np.testing.assert_allclose(small.hessian(theta)(theta), large.hessian(theta)(theta), atol=1e-12)
+
+
+def test_scaled_sums_of_columns():
+    from taskloss.solvers.descent import add_scaled, dot
+
+    rng = np.random.default_rng(13)
+    for width in (1, 3):
+        out, x, scale = rng.normal(size=(50, width)), rng.normal(size=(50, width)), rng.normal(size=width)
+        expected = out + scale * x
+        np.testing.assert_allclose(dot(out, x), (out * x).sum(0))
+        add_scaled(out, scale, x, np.empty_like(out))
+        np.testing.assert_allclose(out, expected)
