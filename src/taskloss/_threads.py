@@ -20,7 +20,7 @@ def keep_pages() -> None:
     """Let the C library keep freed memory for the next temporary instead of handing its pages back each time.
 
     glibc raises its thresholds for that to the size of the largest mapped block it has freed; by default a temporary of
-    128 kB costs more in page faults than in arithmetic. Elsewhere this does nothing. No page of the block is touched.
+    128 kB can cost more in page faults than in arithmetic. Elsewhere this does nothing. No page of the block is touched.
     """
     block = np.empty(31 << 20, dtype=np.int8)
     del block

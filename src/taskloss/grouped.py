@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,14 +70,6 @@ class GroupedRisk:
         self.start = hypothesis.start(X, np.zeros(1))
         self.head = hypothesis.penalised(X)
         self._precondition: Callable[[Array], Array] | None = None
-
-    def flatten(self, theta: Array) -> Array:
-        return theta
-
-    unflatten = flatten
-
-    def serial_blas(self) -> contextlib.AbstractContextManager:
-        return contextlib.nullcontext()
 
     def scores(self, theta: Array) -> np.ndarray:
         return np.asarray(self.hypothesis.scores(theta, self.X)).ravel()

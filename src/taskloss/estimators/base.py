@@ -52,7 +52,7 @@ class Minimiser:
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
             return Solver.resolve(self.solver)
-        # L-BFGS with a preconditioner takes fewer seconds than Newton on all but the worst conditioned sparse problems.
+        # One choice for all: with its preconditioner L-BFGS needs few passes on dense data; Newton may win on sparse.
         solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
         floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
         wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}

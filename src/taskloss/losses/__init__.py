@@ -6,7 +6,14 @@ from ..registry import publish
 from .base import Loss
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .chain import ChainCost as ChainCost
+    from .chain import ChainHamming as ChainHamming
+    from .chain import SequenceZeroOne as SequenceZeroOne
+    from .fbeta import FBeta as FBeta
     from .hamming import Hamming as Hamming
+    from .matching import MatchingHamming as MatchingHamming
+    from .ndcg import NDCG as NDCG
+    from .ndcg import PrecisionAt as PrecisionAt
     from .tabular import Absolute as Absolute
     from .tabular import Abstain as Abstain
     from .tabular import CostMatrix as CostMatrix

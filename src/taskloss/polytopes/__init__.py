@@ -6,9 +6,12 @@ from ..registry import publish
 from .base import Polytope
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .birkhoff import Birkhoff as Birkhoff
+    from .chain import Chain as Chain
     from .cube import Cube as Cube
     from .hull import Hull as Hull
     from .product import Product as Product
     from .simplex import Simplex as Simplex
+    from .tree import Tree as Tree
 
 __all__ = publish(__name__, Polytope)

@@ -2,8 +2,8 @@
 
 Both are one loop that differs in its direction. Every column of theta is a problem of its own with its own curvature
 and step, and all columns share each evaluation: a hundred labels cost one pass over the data. The functions are
-convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither columns nor a preconditioner, and spends
-50 ms a step on a million parameters.
+convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither columns nor a
+preconditioner.
 """
 
 from __future__ import annotations

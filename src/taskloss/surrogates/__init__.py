@@ -6,13 +6,16 @@ from ..registry import publish
 from .base import Surrogate, automatic
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .chaincrf import ChainCRF as ChainCRF
     from .coordinatewise import AllThresholds as AllThresholds
     from .coordinatewise import Independent as Independent
     from .coordinatewise import OneVsAll as OneVsAll
     from .cumulative import CumulativeLink as CumulativeLink
     from .legendre import Legendre as Legendre
+    from .listwise import Listwise as Listwise
     from .maxentropy import MaxEntropy as MaxEntropy
     from .maxentropy import Multinomial as Multinomial
+    from .maxentropy import RowMultinomial as RowMultinomial
     from .quadratic import Quadratic as Quadratic
 
 __all__ = [*publish(__name__, Surrogate), "automatic"]
