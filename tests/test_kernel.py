@@ -226,7 +226,7 @@ def test_preconditioner_is_the_inverse_hessian_of_the_quadratic(data, hypothesis
     X, y = data
     risk = EmpiricalRisk(hypothesis.bind(X), tl.surrogates.Quadratic(), X, np.eye(3)[y], np.ones(len(X)), 1e-4)
     g = np.random.default_rng(8).normal(size=risk.flatten(risk.start).shape)
-    np.testing.assert_allclose(risk.precondition(risk.hessian(risk.start)(g)), g, atol=1e-7)
+    np.testing.assert_allclose(risk.preconditioner(risk.flatten(risk.start))(risk.hessian(risk.start)(g)), g, atol=1e-7)
 
 
 def test_kernel_values_are_made_in_blocks(monkeypatch):

@@ -87,6 +87,44 @@ def test_hessian_agrees_with_finite_differences(part):
 
 
 @every_surrogate
+@pytest.mark.parametrize("order", "CF")
+def test_the_compiled_pass_gives_the_same_numbers(part, order):
+    """At labels held in bytes and at moments between them, with weights, over more rows than a tile, scores up to 1e3."""
+    compiled = part.compiled_risk()
+    if compiled is None:
+        return
+    rng = np.random.default_rng(7)
+    rows = 1100
+    v = scores(part, rng, rows) * rng.choice([0.1, 1, 100, 500], (rows, 1))
+    vertices, w = domain_of(part).vertices(), rng.uniform(0, 2, rows)
+    for phi in (moments(part, rng, rows), vertices[rng.integers(0, len(vertices), rows)].astype(np.int8)):
+        for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 1e-5)):
+            terms, gradient = part.risk_and_gradient(v.astype(dtype), phi.astype(dtype))
+            scratch = np.array(v, dtype=dtype, order=order)
+            sums, dv = compiled(scratch, np.array(phi, order=order), w.astype(dtype))
+            assert dv.dtype == dtype
+            np.testing.assert_allclose(sums, w @ terms, rtol=tolerance)
+            np.testing.assert_allclose(dv, w[:, None] * gradient, atol=tolerance)
+
+
+@every_surrogate
+def test_where_h_is_even_it_is_the_same_at_every_label(part):
+    if part.even:
+        values = part.potential(domain_of(part).vertices())
+        np.testing.assert_allclose(values, values[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_a_label_sees_its_own_thresholds_only(link):
+    """The short way at labels agrees with the one for any moments, which 1e-300 of another label asks for."""
+    part, rng = CumulativeLink(link, 5), np.random.default_rng(8)
+    v, phi = scores(part, rng, 40), np.eye(5)[rng.integers(0, 5, 40)]
+    nearly = np.where(phi == 1, 1 - 1e-16, 1e-300)
+    for short, long in zip(part.risk_and_gradient(v, phi), part.risk_and_gradient(v, nearly), strict=True):
+        np.testing.assert_allclose(short, long, rtol=1e-9, atol=1e-12)
+
+
+@every_surrogate
 def test_link_and_inverse_link_invert_each_other(part):
     mu = moments(part, np.random.default_rng(2))
     if getattr(part, "margin", None) is not None and not part.phi_margin.smooth:

@@ -4,7 +4,9 @@ import io
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.datasets import load_wine
 
 from taskloss.hypotheses import Linear
 from taskloss.risk import EmpiricalRisk
@@ -158,8 +160,53 @@ def test_the_preconditioner_is_the_inverse_hessian_of_the_quadratic_surrogate():
         direction = rng.normal(size=theta.shape)
         if not hypothesis.fit_intercept:
             direction = keep_weights(risk, direction)
-        np.testing.assert_allclose(risk.precondition(risk.hessian(theta)(direction)), direction, atol=1e-6)
+        np.testing.assert_allclose(risk.preconditioner(theta)(risk.hessian(theta)(direction)), direction, atol=1e-6)
         assert LBFGS().minimise(risk, theta).iterations == 1
+
+
+def test_wide_inputs_have_the_moments_of_their_largest_features_in_the_preconditioner(monkeypatch):
+    """With as many features as are taken together, sparse or dense, it is the one for few; with fewer, still useful."""
+    from taskloss.hypotheses import linear
+
+    rng = np.random.default_rng(6)
+    X = sparse.random(300, 40, 0.3, format="csr", random_state=0) @ sparse.diags(np.arange(1, 41) ** -0.5) + 0.0
+    phi = np.eye(3)[rng.integers(0, 3, 300)]
+    for hypothesis in (Linear(), Linear(shared=True)):
+        risks = [EmpiricalRisk(hypothesis, Quadratic(), x, phi, np.ones(300), 0.1) for x in (X, X.toarray())]
+        theta = risks[0].flatten(risks[0].start)
+        g = rng.normal(size=theta.shape)
+        whole = risks[1].preconditioner(theta)(g)
+        np.testing.assert_allclose(risks[0].preconditioner(theta)(g), whole, atol=1e-9)
+        monkeypatch.setattr(linear, "_GRAM_LIMIT", 39)
+        for head, iterations in ((40, 1), (20, 25)):
+            monkeypatch.setattr(linear, "_GRAM_HEAD", head)
+            for risk in risks:
+                if head == 40:
+                    np.testing.assert_allclose(risk.preconditioner(theta)(g), whole, atol=1e-9)
+                assert LBFGS(tol=1e-8).minimise(risk, theta).iterations <= iterations
+        monkeypatch.setattr(linear, "_GRAM_LIMIT", 1500)
+
+
+def test_curvature_is_taken_anew_where_a_problem_is_hard():
+    """Separable classes under a weak penalty: far from the start most terms are flat."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(0)) / X.std(0)
+    risk = EmpiricalRisk(Linear(), Multinomial(3), X, np.eye(3)[y], np.ones(len(y)), 1e-6)
+    theta = risk.flatten(risk.start)
+    solution = LBFGS(tol=1e-7).minimise(risk, theta)
+    assert solution.converged
+    assert solution.iterations < 120  # 564 with the curvature at the start alone, and not yet at the minimum
+    assert solution.value == pytest.approx(Newton(tol=1e-12).minimise(risk, theta).value, rel=1e-5)
+
+
+def test_large_problems_remember_fewer_steps(monkeypatch):
+    from taskloss.solvers import descent
+
+    monkeypatch.setattr(descent, "_PAIR_NUMBERS", 1)
+    risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(6))
+    start = risk.flatten(risk.start)
+    few, four = LBFGS(tol=1e-10).minimise(risk, start), LBFGS(tol=1e-10, memory=4).minimise(risk, start)
+    np.testing.assert_array_equal(few.theta, four.theta)
 
 
 def test_convergence_is_reported():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,27 @@ def keep_pages() -> None:
     """
     block = np.empty(31 << 20, dtype=np.int8)
     del block
+
+
+def shared_sum(items: list, work: Callable[..., Any], threads: int) -> Any:
+    """The sum of work(*item) over the items, each thread adding up its own share."""
+    if threads == 1 or len(items) == 1:
+        return total(work(*item) for item in items)
+    shares = [items[i::threads] for i in range(threads)]
+    return total(pool().map(lambda share: total(work(*item) for item in share), [s for s in shares if s]))
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """The sum of numbers, arrays or lists, or tuples of them."""
+    sums: Any = None
+    for part in parts:
+        if sums is None:
+            sums = part
+        elif isinstance(part, tuple):
+            sums = tuple(a + b for a, b in zip(sums, part, strict=True))
+        else:
+            sums = sums + part
+    return sums
 
 
 _executor: ThreadPoolExecutor | None = None

@@ -69,7 +69,6 @@ class GroupedRisk:
         self.constant = sum(float(w @ s.potential(phi)) for _, s, phi, w in self.stacks)
         self.start = hypothesis.start(X, np.zeros(1))
         self.head = hypothesis.penalised(X)
-        self._precondition: Callable[[Array], Array] | None = None
 
     def scores(self, theta: Array) -> np.ndarray:
         return np.asarray(self.hypothesis.scores(theta, self.X)).ravel()
@@ -106,16 +105,12 @@ class GroupedRisk:
 
         return product
 
-    def precondition(self, gradient: Array) -> Array:
+    def preconditioner(self, theta: Array) -> Callable[[Array], Array]:
         """As for one mean curvature per row, a stack's own: with random signs e, e_r (C e)_r is C's diagonal on average."""
-        if self._precondition is None:
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], self.X.shape[0])
-            rows_weight = np.empty(self.X.shape[0])
-            for rows, w, curvature in self._curvatures(self.scores(self.start)):
-                e = signs[rows].reshape(len(w), -1)
-                rows_weight[rows] = np.broadcast_to(w * max(float((e * curvature(e)).mean()), 1e-12), e.shape).ravel()
-            total = rows_weight.sum()
-            self._precondition = self.hypothesis.preconditioner(
-                self.X, rows_weight / total, np.array([total]), self.alpha
-            )
-        return self._precondition(gradient)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], self.X.shape[0])
+        weights = np.empty(self.X.shape[0])
+        for rows, w, curvature in self._curvatures(self.scores(theta)):
+            e = signs[rows].reshape(len(w), -1)
+            weights[rows] = np.broadcast_to(w * max(float((e * curvature(e)).mean()), 1e-12), e.shape).ravel()
+        total = weights.sum()
+        return self.hypothesis.preconditioner(self.X, weights / total, np.array([total]), self.alpha)

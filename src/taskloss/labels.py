@@ -165,7 +165,9 @@ def _unique(values: np.ndarray) -> np.ndarray:
 
 
 def _unique_in_blocks(values: np.ndarray, rows: int = 1 << 12) -> np.ndarray:
-    """np.unique without its copy of the whole."""
+    """np.unique without its copy of the whole, and for 0 and 1 without its work."""
+    if values.size and values.dtype.kind in "biu" and (values.min(), values.max()) == (0, 1):
+        return np.array([0, 1], dtype=values.dtype)
     blocks = [np.unique(values[i : i + rows]) for i in range(0, len(values), rows)]
     return np.unique(np.concatenate(blocks)) if blocks else np.unique(values)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._threads import blas_threads, keep_pages, pool
+from ._threads import blas_threads, keep_pages, pool, shared_sum
 from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, row_blocks
 from .surrogates.base import Surrogate
@@ -21,7 +21,8 @@ _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the c
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
 _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
-_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, fewer where there are more scores
+_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more where there are many features
+_CURVATURE_WORK = 1 << 25  # and so many numbers at the most in its second derivatives
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
 
@@ -54,9 +55,13 @@ class EmpiricalRisk:
         self.head = hypothesis.penalised(X)
         self.start = hypothesis.start(X, scores)
         self.separable = surrogate.separable and hypothesis.separable
+        self.compiled: Callable | None = None
         self.blocks = self._blocks(len(scores))
-        self._precondition: Callable[[Array], Array] | None = None
-        self.constant = float(self._sum(self.blocks, self._constant))
+        labels = self.phi.dtype.kind == "i" and not self.smoothing  # whole numbers are vertices
+        some = self.phi[:1].astype(float)
+        self.constant = float(
+            surrogate.potential(some)[0] if labels and surrogate.even else self._sum(self.blocks, self._constant)
+        )
 
     # -- the solver's layout: one column for each independent problem ------------------------------------------------
 
@@ -77,6 +82,7 @@ class EmpiricalRisk:
         self.threads = blas_threads() if large else 1
         if large:
             keep_pages()
+            self.compiled = self.surrogate.compiled_risk()
         weights = self.weights.astype(self.dtype)
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
@@ -90,11 +96,7 @@ class EmpiricalRisk:
         return [(self.X[s], self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
-        """The sum of work(*item) over the items, each thread adding up its own share."""
-        if self.threads == 1 or len(items) == 1:
-            return _total(work(*item) for item in items)
-        shares = [items[i :: self.threads] for i in range(self.threads)]
-        return _total(pool().map(lambda share: _total(work(*item) for item in share), [s for s in shares if s]))
+        return shared_sum(items, work, self.threads)
 
     def serial_blas(self) -> contextlib.AbstractContextManager:
         """Hold BLAS at one thread where blocks run on threads of their own."""
@@ -139,6 +141,10 @@ class EmpiricalRisk:
         """Weighted sums of the surrogate's terms, and its weighted gradient in score space."""
 
         def part(rows: slice) -> tuple[np.ndarray, Array]:
+            if self.compiled is not None:
+                some = self._lift(phi[rows], v.dtype) if self.smoothing else phi[rows]
+                # One memory layout in a block: a copy of a few bytes, and the compiled loops run in vectors.
+                return self.compiled(v[rows], some.copy("C" if v.flags.c_contiguous else "F"), w[rows])
             terms, dv = self.surrogate.risk_and_gradient(v[rows], self._lift(phi[rows], v.dtype))
             dv *= w[rows, None]
             return np.asarray(w[rows] @ terms, float), dv
@@ -193,29 +199,36 @@ class EmpiricalRisk:
 
         return product
 
-    def precondition(self, gradient: Array) -> Array:
-        """An approximate inverse Hessian times the gradient: exact for the quadratic surrogate where X is dense and not too wide."""
-        if self._precondition is None:
-            self._precondition = self.hypothesis.preconditioner(
-                self.X, self.weights, self._mean_curvature(), self.alpha
-            )
-        return self.flatten(self._precondition(self.unflatten(gradient)))
+    def preconditioner(self, theta: Array) -> Callable[[Array], Array]:
+        """An approximate inverse Hessian at theta: exact for the quadratic surrogate where X is dense and not too wide.
 
-    def _mean_curvature(self) -> np.ndarray:
-        """The mean second derivative of S in score space at the start, (k, k), or its diagonal where that is all there is."""
-        n = self.X.shape[0]
-        count = min(_CURVATURE_ROWS, max(512, (1 << 17) // self.phi.shape[1]))
-        rows = slice(None) if n <= count else np.linspace(0, n - 1, count).astype(int)
+        It is that of one mean curvature for all examples, each weighed by how curved its own term is: at a good fit most
+        are flat.
+        """
+        n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
+        k = self.phi.shape[1]
+        count = min(n, max(_CURVATURE_ROWS, 16 * d), max(512, _CURVATURE_WORK // k**2))
+        rows: Any = slice(None) if count == n else np.linspace(0, n - 1, count).astype(int)
+        each, mean = self._curvature(self.unflatten(theta), rows)
+        X, weights = self.X, self.weights
+        if np.ptp(each) > 1e-6 * each.max() and count >= min(n, 4 * d):
+            X, weights = self.X[rows], self.weights[rows] * np.maximum(each, 1e-6 * each.max())
+        apply = self.hypothesis.preconditioner(X, weights / weights.sum(), mean, self.alpha, self.threads)
+        return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
+
+    def _curvature(self, theta: Array, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The second derivative of S in score space at some rows: each one's trace, and their mean, (k, k) or its diagonal."""
+        v = self.hypothesis.predict(theta, self.X[rows])
+        n, k = v.shape
+        if not self.surrogate.smooth or (k > _CURVATURE_SIZE and not self.surrogate.separable):
+            return np.ones(n), np.full(k, 1 / k if self.surrogate.smooth else 1.0)
         w = self.weights[rows] / self.weights[rows].sum()
-        v = self.hypothesis.predict(self.start, self.X[rows])
-        phi = self._lift(self.phi[rows], float)
-        k = v.shape[1]
-        if not self.surrogate.smooth:
-            return np.ones(k)
-        product = self.surrogate.hessian(v, phi)
-        if self.surrogate.separable or k > _CURVATURE_SIZE:
-            return np.maximum(w @ product(np.ones_like(v)), 1e-12) if self.surrogate.separable else np.full(k, 1 / k)
-        return np.stack([w @ product(np.broadcast_to(e, v.shape)) for e in np.eye(k)])
+        product = self.surrogate.hessian(v, self._lift(self.phi[rows], float))
+        if self.surrogate.separable:
+            diagonal = product(np.ones_like(v))
+            return diagonal.sum(1), np.maximum(w @ diagonal, 1e-12)
+        columns = [product(np.broadcast_to(e, v.shape)) for e in np.eye(k)]
+        return sum(c[:, j] for j, c in enumerate(columns)), np.stack([w @ c for c in columns])
 
 
 class Chunk:
@@ -266,15 +279,3 @@ def check_single_steps(surrogate: Surrogate) -> None:
             "or solver='lbfgs' or 'newton'."
         )
 
-
-def _total(parts: Iterable[Any]) -> Any:
-    """The sum of numbers, arrays or lists, or tuples of them."""
-    total: Any = None
-    for part in parts:
-        if total is None:
-            total = part
-        elif isinstance(part, tuple):
-            total = tuple(a + b for a, b in zip(total, part, strict=True))
-        else:
-            total = total + part
-    return total

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ._threads import blas_threads, pool
+from ._threads import blas_threads, pool, total
 from .hypotheses.chain import ChainLinear
 from .polytopes._forest import Forest, Limits, marginals
-from .risk import _total
 
 _ROOM = 1 << 17  # scores of a block from which their memory is kept
 _THREAD_WORK = 1 << 22  # multiplications of one pass below which threads cost more than they give
@@ -121,7 +120,7 @@ class SequenceRisk:
         work = self.split.map(
             lambda i: self._block(flat, self.blocks[i], self.gold[i], self.room[i]), list(range(len(self.blocks)))
         )
-        value, gradient = _total(work)
+        value, gradient = total(work)
         penalty = self.mask * flat
         gradient += self.alpha * penalty
         return np.atleast_1d(value + self.alpha / 2 * (penalty @ flat)), gradient[:, None]

@@ -31,11 +31,14 @@ class ThreadedSparse:
         return ThreadedSparse(self.columns, self.rows, self.threads)
 
     def __matmul__(self, w: np.ndarray) -> np.ndarray:
+        return self.multiply(w, np.empty((self.shape[0], w.shape[1]), dtype=self.dtype))
+
+    def multiply(self, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """out = X w."""
         from .._compiled.sparse import dot_rows
 
         X = self.rows
         w = np.ascontiguousarray(w, dtype=self.dtype)
-        out = np.empty((self.shape[0], w.shape[1]), dtype=self.dtype)
         # Equal shares of the entries, not of the rows.
         cuts = np.searchsorted(X.indptr, np.linspace(0, X.nnz, self.threads + 1))
         cuts[0], cuts[-1] = 0, self.shape[0]

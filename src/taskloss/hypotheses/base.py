@@ -89,7 +89,7 @@ class Hypothesis(Part):
         return False
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
     ) -> Callable[[Array], Array]:
         """g -> (approximate inverse Hessian) g, from the mean curvature of the loss in score space, (k, k) or its diagonal (k,)."""
         return lambda g: g

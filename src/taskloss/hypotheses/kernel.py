@@ -115,7 +115,7 @@ class Kernel(Linear):
         return (self.gram_(X) - self.mean_) @ self.basis_
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) diag(moments) + alpha: its inverse."""
         rank = self.basis_.shape[1]

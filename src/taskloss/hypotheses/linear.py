@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._threads import shared_sum
+from ._sparse import ThreadedSparse
 from .base import Array, Hypothesis, row_blocks
 
 _GRAM_LIMIT = 1500  # features up to which the second moments of X are worth their d x d matrix
+_GRAM_HEAD = 512  # where there are more, how many of them have their second moments taken together
 
 
 class Linear(Hypothesis):
@@ -57,9 +60,15 @@ class Linear(Hypothesis):
         return v
 
     def pullback(self, features: Any, dv: Array) -> np.ndarray:
-        weights = features.T @ (dv.sum(axis=1, keepdims=True) if self.shared else dv)
-        constants = dv.sum(axis=0) if self.fit_intercept else np.zeros(dv.shape[1], dv.dtype)
-        return np.concatenate([weights, constants.reshape(-1, 1) if self.shared else constants.reshape(1, -1)])
+        d, k = features.shape[1], dv.shape[1]
+        total = dv.sum(axis=1, keepdims=True) if self.shared else dv
+        out = np.empty((d + k, 1) if self.shared else (d + 1, k), dtype=dv.dtype)
+        if isinstance(features, ThreadedSparse):
+            features.T.multiply(total, out[:d])
+        else:  # as above: (dv^T X)^T takes BLAS two thirds of the time of X^T dv where scores are few
+            out[:d] = (total.T @ features).T if isinstance(features, np.ndarray) else features.T @ total
+        out[d:] = (dv.sum(axis=0) if self.fit_intercept else np.zeros(k)).reshape(out[d:].shape)
+        return out
 
     def squared_norms(self, features: Any) -> np.ndarray:
         """|x|^2 of rows in coordinates, with the intercept's constant feature: the bound kappa^2 on kernels."""
@@ -72,20 +81,31 @@ class Linear(Hypothesis):
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) E[x x^T] + alpha: its inverse.
 
-        From the second moments of X where d is moderate, from their diagonal otherwise.
+        From the second moments of all of X where d is moderate; else from those of the features with the largest squares,
+        such as the frequent words of a text, and from the squares alone of the others.
         """
-        if sparse.issparse(X) or X.shape[1] > _GRAM_LIMIT:
-            return self._diagonal(X, weights, curvature, alpha)
-        mean, second = _moments(X, weights)
-        return (
-            self._shared(mean, second, curvature, alpha)
-            if self.shared
-            else self._kronecker(mean, second, curvature, alpha)
-        )
+        d = X.shape[1]
+        build = self._shared if self.shared else self._kronecker
+        if d <= _GRAM_LIMIT:
+            return build(*_moments(X, weights, threads), curvature, alpha)
+        squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
+        head = np.argpartition(squares, d - _GRAM_HEAD)[d - _GRAM_HEAD :]
+        inner = build(*_moments(X[:, head], weights, threads), curvature, alpha)
+        each = curvature if curvature.ndim == 1 else np.diag(curvature)
+        scale = 1 / (np.outer(squares, curvature.sum() if self.shared else each) + alpha)
+
+        def apply(g: Array) -> Array:
+            out = np.empty_like(g)
+            np.multiply(scale, g[:d], out=out[:d])
+            solved = inner(np.concatenate([g[head], g[d:]]))
+            out[head], out[d:] = solved[: len(head)], solved[len(head) :]
+            return out
+
+        return apply
 
     def _kronecker(
         self, mean: np.ndarray, second: np.ndarray, curvature: np.ndarray, alpha: float
@@ -122,26 +142,19 @@ class Linear(Hypothesis):
         inverse = np.linalg.pinv(hessian, hermitian=True, rcond=1e-14)
         return lambda g: inverse @ g
 
-    def _diagonal(self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float) -> Callable[[Array], Array]:
-        squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
-        full = curvature if curvature.ndim == 1 else np.diag(curvature)
-        if self.shared:
-            total = curvature.sum()
-            scale = np.concatenate([1 / (total * squares + alpha), 1 / np.maximum(full, 1e-10 * full.max())])[:, None]
-        else:
-            scale = np.vstack([1 / (np.outer(squares, full) + alpha), 1 / np.maximum(full, 1e-10 * full.max())])
-        return lambda g: scale * g
 
-
-def _moments(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean and second moments of the rows, in blocks, in float64."""
+
+    def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        root = np.sqrt(weights[rows])
+        block = X[rows].multiply(root[:, None]).tocsr() if sparse.issparse(X) else root[:, None] * X[rows]
+        second = block.T @ block
+        return root @ block, second.toarray() if sparse.issparse(X) else second
+
     d = X.shape[1]
-    mean, second = np.zeros(d), np.zeros((d, d))
-    for rows in row_blocks(X, max(1024, (1 << 17) // max(d, 1))):  # a block and its weighted copy stay in the cache
-        block = np.sqrt(weights[rows])[:, None] * X[rows]
-        mean += np.sqrt(weights[rows]) @ block
-        second += block.T @ block
-    return mean, second
+    rows = 1 << 14 if sparse.issparse(X) else max(1024, (1 << 17) // max(d, 1))  # a block and its copy stay in the cache
+    return shared_sum([(s,) for s in row_blocks(X, rows)], work, threads)
 
 
 def _spectrum(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -15,6 +15,9 @@ import numpy as np
 
 from .base import Array, Objective, Progress, Solution, Solver, Status
 
+_PAIR_NUMBERS = 1 << 21  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
+_FEWEST_PAIRS = 4
+
 
 def dot(a: Array, b: Array) -> np.ndarray:
     """Inner products of columns."""
@@ -135,6 +138,26 @@ class _Search:
         return bool(progress)
 
 
+class _Preconditioner:
+    """The objective's preconditioner, made at the start and anew after `every` iterations, then after twice as many, and so on.
+
+    Curvature changes on the way: a problem that is still not solved is worth a better guess of it.
+    """
+
+    def __init__(self, objective: Objective, every: int):
+        self.make = getattr(objective, "preconditioner", lambda theta: lambda g: g)
+        self.next, self.every, self.iteration = 0, every, 0
+
+    def at(self, theta: Array) -> None:
+        if self.iteration == self.next:
+            self.apply = self.make(theta)
+            self.next = max(self.every, 2 * self.next)
+        self.iteration += 1
+
+    def __call__(self, gradient: Array) -> Array:
+        return self.apply(gradient)
+
+
 class LBFGS(Descent):
     """Limited-memory BFGS whose first guess of the inverse Hessian is the objective's preconditioner."""
 
@@ -146,17 +169,20 @@ class LBFGS(Descent):
         self.memory = memory
 
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
-        pairs: deque[tuple[Array, Array, np.ndarray]] = deque(maxlen=self.memory)
+        pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
         scale: np.ndarray | float = 1.0
-        precondition = getattr(objective, "precondition", lambda g: g)
+        precondition = _Preconditioner(objective, 12)
 
         def direction(search: _Search) -> Array:
             nonlocal scale
+            precondition.at(search.theta)
             if search.change is not None:
                 s, y = search.change, search.gradient_change
                 curvature = dot(s, y)
                 useful = curvature > 1e-300
                 rho = np.where(useful, 1 / np.where(useful, curvature, 1.0), 0.0)
+                while len(pairs) >= min(self.memory, max(_FEWEST_PAIRS, _PAIR_NUMBERS // s.size)):
+                    pairs.popleft()
                 pairs.append((s, y, rho))
                 norm = dot(y, precondition(y))
                 scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), scale)
@@ -187,11 +213,12 @@ class Newton(Descent):
         self.max_inner = max_inner
 
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
-        precondition = getattr(objective, "precondition", lambda g: g)
+        precondition = _Preconditioner(objective, 2)
         first: np.ndarray | None = None
 
         def direction(search: _Search) -> Array:
             nonlocal first
+            precondition.at(search.theta)
             product = objective.hessian(search.theta)
             r = -search.gradient
             z = precondition(r)

@@ -47,6 +47,11 @@ class Surrogate(Part):
         return None
 
     @property
+    def even(self) -> bool:
+        """Whether h is the same at every vertex of the domain, as it is at labels."""
+        return False
+
+    @property
     def domain(self) -> Polytope | None:
         """The set D on which h is finite; None for the whole space."""
         return None
@@ -131,6 +136,10 @@ class Surrogate(Part):
         if not self.canonical:
             raise NotImplementedError(f"{type(self).__name__} has a link of its own and must give its gradient.")
         return xp.expand_dims(value, axis=-1), mu - phi
+
+    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+        """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without."""
+        return None
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         """The linear map u -> (second derivative of S in v) u; by central differences where a surrogate gives none."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import array_namespace
-from ..margins import Margin, Square
+from ..margins import Logistic, Margin, Square
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from .base import Array, Surrogate
@@ -63,6 +63,10 @@ class Coordinatewise(Surrogate):
     def separable(self) -> bool:
         return True
 
+    @property
+    def even(self) -> bool:
+        return True  # h(q) = h(1 - q) for every margin
+
     def _sized(self, polytope: Polytope) -> Self:
         if self.size is not None and self.size != polytope.size:
             raise ValueError(
@@ -94,6 +98,18 @@ class Coordinatewise(Surrogate):
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         return self.phi_margin.risk_and_derivative(v, self._q(phi))
+
+    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+        if not isinstance(self.phi_margin, Logistic):
+            return None
+        from .._compiled.pointwise import logistic
+
+        def work(v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            sums = np.zeros(v.shape[1])
+            logistic(v, phi, w, self.low, sums)
+            return sums, v
+
+        return work
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))

@@ -156,6 +156,10 @@ class CumulativeLink(Surrogate):
     def size(self) -> int | None:
         return None if self.n_classes is None else self.n_classes - 1
 
+    @property
+    def even(self) -> bool:
+        return True
+
     def _sized(self, polytope: Polytope) -> Self:
         return self if self.n_classes is not None else self.with_params(n_classes=polytope.size)
 
@@ -199,9 +203,26 @@ class CumulativeLink(Surrogate):
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         xp = array_namespace(v)
+        if bool(xp.all(xp.max(phi, axis=-1) == 1)):
+            return self._at_labels(v, phi)
         log_q, below, above = self._ratios(v, phi)
         terms = -xp.sum(phi * xp.where(phi > 0, log_q, xp.zeros_like(log_q)), axis=-1, keepdims=True)
         return terms, phi[..., 1:] * above - phi[..., :-1] * below
+
+    def _at_labels(self, v: Array, phi: Array) -> tuple[Array, Array]:
+        """The same where every row of phi is one label: it sees the thresholds above and below itself, and no other."""
+        xp = array_namespace(v)
+        link = self.distribution
+        upper, lower = xp.sum(phi[..., :-1] * v, axis=-1), xp.sum(phi[..., 1:] * v, axis=-1)
+        first, last = phi[..., 0] == 1, phi[..., -1] == 1
+        log_p = xp.where(first, link.log_cdf(upper), xp.where(last, link.log_survival(lower), link.log_gap(lower, upper)))
+
+        def ratio(threshold: Array, none: Array) -> Array:
+            seen = ~none & xp.isfinite(log_p)
+            exponent = xp.where(seen, link.log_density(threshold) - log_p, xp.zeros_like(log_p))
+            return xp.where(seen, capped_exp(exponent), xp.zeros_like(log_p))[..., None]
+
+        return -log_p[..., None], phi[..., 1:] * ratio(lower, first) - phi[..., :-1] * ratio(upper, last)
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         # Class j sees its two thresholds only, so that the Hessian is tridiagonal.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
+import numpy as np
+
 from .._arrays import array_namespace
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
@@ -51,6 +53,24 @@ class MaxEntropy(Surrogate):
         xp = array_namespace(v)
         a, mu = self._polytope.log_partition_and_marginals(v)
         return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
+
+    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+        simplices = getattr(self._polytope, "factors", [self._polytope])
+        width = simplices[0].size
+        if not all(isinstance(s, Simplex) and s.size == width for s in simplices):
+            return None
+        from .._compiled.pointwise import softmax
+
+        def work(v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            sums = np.zeros(1)
+            softmax(v, phi, w, width, sums)
+            return sums, v
+
+        return work
+
+    @property
+    def even(self) -> bool:
+        return True  # the entropy of a single label is zero
 
     @property
     def smoothness(self) -> float:
