@@ -12,12 +12,14 @@ import math
 import numba
 import numpy as np
 
+from .pointwise import exp
+
 _FAST = {"reassoc", "contract", "nsz", "nnan"}
 _SMALLEST = 1e-100  # see sum_product
 _SPREAD = 230.0  # the logarithm of its inverse
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FAST, inline="always")
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _product(t, x, out):
     """out = t x."""
     n = len(x)
@@ -38,36 +40,7 @@ def _product(t, x, out):
         out[a] = s0
 
 
-@numba.njit(nogil=True, cache=True)
-def _exp(x, bits, powers):
-    """x becomes exp(x) within 1e-15, zero below -600; `powers` is `bits` seen as floating-point numbers.
-
-    Not compiled with `_FAST`: the reduction by multiples of log 2, in two parts, must stay in its order.
-    """
-    for c in range(len(x)):
-        y = x[c] if x[c] > -600.0 else -600.0
-        n = np.floor(y * 1.4426950408889634 + 0.5)
-        t = (y - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
-        p = 1.6059043836821613e-10
-        p = p * t + 2.08767569878681e-09
-        p = p * t + 2.505210838544172e-08
-        p = p * t + 2.755731922398589e-07
-        p = p * t + 2.7557319223985893e-06
-        p = p * t + 2.48015873015873e-05
-        p = p * t + 0.0001984126984126984
-        p = p * t + 0.001388888888888889
-        p = p * t + 0.008333333333333333
-        p = p * t + 0.041666666666666664
-        p = p * t + 0.16666666666666666
-        p = p * t + 0.5
-        p = p * t + 1.0
-        bits[c] = (np.int64(n) + 1023) << 52
-        x[c] = p * t + 1.0 if x[c] > -600.0 else 0.0
-    for c in range(len(x)):
-        x[c] *= powers[c]
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
 def _add_outer(r, b, length, total):
     """total += the sum over i = 1, ..., length - 1 of r[i] b[i]'."""
     n_states = b.shape[1]
@@ -84,7 +57,7 @@ def _add_outer(r, b, length, total):
                 total[a, c] += x0 * b[i, c]
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
 def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
@@ -117,7 +90,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
             for c in range(n_states):
                 b[i, c] = unary[low + i, c] - top
         if good:
-            _exp(flat[: length * n_states], bits, powers)
+            exp(flat[: length * n_states], bits, powers)
         for i in range(length - 1, 0, -1):
             if not good:
                 break
