@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import platform
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -21,6 +23,27 @@ def best_time(work: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
         result = work()
         times.append(time.perf_counter() - start)
     return min(times), result
+
+
+def measure_all(store: pathlib.Path, keys: Sequence[str], measure: Callable[[str, str], Any]) -> dict[str, Any]:
+    """measure(folder, name) for every "folder/name", a process for each core, each result kept as soon as it is there."""
+    RESULTS.mkdir(exist_ok=True)
+    kept: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
+    start = time.perf_counter()
+    with ProcessPoolExecutor(os.cpu_count(), initializer=_one_thread) as pool:
+        waiting = {pool.submit(measure, *key.split("/")): key for key in keys}
+        for done, future in enumerate(as_completed(waiting), 1):
+            key = waiting[future]
+            kept[key] = future.result()
+            store.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+            print(f"[{done}/{len(keys)}, {time.perf_counter() - start:.0f} s] {key}: {kept[key]}", flush=True)
+    return kept
+
+
+def _one_thread() -> None:
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
 
 
 def write_table(

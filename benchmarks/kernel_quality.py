@@ -9,7 +9,6 @@ time; the table has all of them.
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 import time
 import warnings
@@ -23,7 +22,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
 import taskloss as tl
-from benchmarks.common import RESULTS, write_table
+from benchmarks.common import RESULTS, measure_all, write_table
 from benchmarks.datasets import tabular
 from taskloss.hypotheses import Nystrom
 
@@ -98,6 +97,7 @@ def task_loss(folder: str, z: np.ndarray, y: np.ndarray) -> float:
 
 def measure(folder: str, name: str) -> dict[str, Any]:
     """The mean test loss of every method over the splits, and its seconds for choosing and fitting."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
     data = tabular.load(folder, name)
     losses: dict[str, list[float]] = {}
     seconds: dict[str, list[float]] = {}
@@ -141,14 +141,8 @@ def scaled(X: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(wanted: list[str]) -> None:
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    RESULTS.mkdir(exist_ok=True)
-    for key in wanted or [f"{folder}/{name}" for folder in FOLDERS for name in tabular.names(folder)]:
-        one = measure(*key.split("/"))
-        print(key, one, flush=True)
-        found = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), key: one}
-        STORE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    report(found)
+    every = [f"{folder}/{name}" for folder in FOLDERS for name in tabular.names(folder)]
+    report(measure_all(STORE, wanted or every, measure))
 
 
 def report(found: dict[str, Any]) -> None:

@@ -10,13 +10,10 @@ measured one at a time; the table has all of them.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +21,7 @@ import numpy as np
 from scipy import sparse, stats
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from .common import RESULTS, write_table
+from .common import RESULTS, measure_all, write_table
 from .datasets import root, tabular
 
 ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -307,38 +304,16 @@ def everything() -> list[str]:
     return [f"{folder}/{name}" for folder, names in chosen.items() for name in names]
 
 
-def _quiet() -> None:
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)  # two processes on two cores
-
-
 def main(chosen: list[str]) -> None:
     known = everything()
     if not known or root() is None:
         raise SystemExit("The data sets are absent: set TASKLOSS_DATA to their folder.")
     chosen = [k for k in known if any(k == c or k.startswith(c + "/") for c in chosen)] if chosen else known
-    RESULTS.mkdir(exist_ok=True)
-    kept: dict[str, Any] = {}
-    start = time.perf_counter()
-    with ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as pool:
-        waiting = {pool.submit(measure, *key.split("/")): key for key in chosen}
-        for done, future in enumerate(as_completed(waiting), 1):
-            rows = future.result()
-            kept = {**(json.loads(STORE.read_text()) if STORE.exists() else {}), waiting[future]: rows}
-            STORE.write_text(json.dumps(kept, indent=1))
-            summary = "; ".join(f"{r['peer']} {r['theirs']} {r['verdict']}" for r in rows)
-            elapsed = time.perf_counter() - start
-            print(
-                f"[{done}/{len(chosen)}, {elapsed:.0f} s] {waiting[future]} ({rows[0]['seconds']} s): {rows[0]['ours']} against {summary}",
-                flush=True,
-            )
-    render()
+    render(measure_all(STORE, chosen, measure))
 
 
-def render() -> str:
+def render(kept: dict[str, Any]) -> str:
     """The table of every data set that was measured so far."""
-    kept = json.loads(STORE.read_text())
     missing = [key for key in everything() if key not in kept]
     columns = ["data", "loss", "splits", "ours", "peer", "theirs", "difference", "verdict"]
     rows = [[r[c] for c in columns] for key in everything() for r in kept.get(key, [])]

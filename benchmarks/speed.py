@@ -121,7 +121,7 @@ def draw(v: np.ndarray, seed: int = 1) -> np.ndarray:
     return np.argmax(v + rng.gumbel(size=v.shape), axis=1)
 
 
-CONDITIONS = {"well conditioned": 2.0, "ill conditioned (1e3)": 1e3}
+CONDITIONS = {"well conditioned (2)": 2.0, "moderately conditioned (30)": 30.0, "ill conditioned (1e3)": 1e3}
 
 
 # -- objectives, written out once more as a check on all sides ----------------------------------------------------------

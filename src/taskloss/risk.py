@@ -278,4 +278,3 @@ def check_single_steps(surrogate: Surrogate) -> None:
             f"{surrogate!r} is finite for ordered scores only, which steps on single examples do not keep: use 'all-thresholds', "
             "or solver='lbfgs' or 'newton'."
         )
-

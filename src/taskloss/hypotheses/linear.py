@@ -153,7 +153,9 @@ def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.
         return root @ block, second.toarray() if sparse.issparse(X) else second
 
     d = X.shape[1]
-    rows = 1 << 14 if sparse.issparse(X) else max(1024, (1 << 17) // max(d, 1))  # a block and its copy stay in the cache
+    rows = (
+        1 << 14 if sparse.issparse(X) else max(1024, (1 << 17) // max(d, 1))
+    )  # a block and its copy stay in the cache
     return shared_sum([(s,) for s in row_blocks(X, rows)], work, threads)
 
 

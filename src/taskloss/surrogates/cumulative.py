@@ -215,7 +215,9 @@ class CumulativeLink(Surrogate):
         link = self.distribution
         upper, lower = xp.sum(phi[..., :-1] * v, axis=-1), xp.sum(phi[..., 1:] * v, axis=-1)
         first, last = phi[..., 0] == 1, phi[..., -1] == 1
-        log_p = xp.where(first, link.log_cdf(upper), xp.where(last, link.log_survival(lower), link.log_gap(lower, upper)))
+        log_p = xp.where(
+            first, link.log_cdf(upper), xp.where(last, link.log_survival(lower), link.log_gap(lower, upper))
+        )
 
         def ratio(threshold: Array, none: Array) -> Array:
             seen = ~none & xp.isfinite(log_p)
