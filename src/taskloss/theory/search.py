@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..polytopes.cube import Cube
-from ..surrogates.legendre import Legendre
 from .exponential import Dual, is_exponential
 from .problem import Problem
 from .programs import Certificate, Programs
@@ -56,7 +55,7 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
         if found.lower >= best.value:
             break
         best = min(best, descend(programs, found, eps), key=lambda witness: witness.value)
-    method = "interval search" + (" (sampled curvature)" if isinstance(programs.problem.surrogate, Legendre) else "")
+    method = "interval search" + (" (sampled curvature)" if programs.problem.form.sampled else "")
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
 
