@@ -166,6 +166,23 @@ def test_matching_in_closed_form(m):
         assert found.programs <= 4
 
 
+def test_listwise_on_classes():
+    """With gains that sum to cap it is cap times Kullback-Leibler, but estimates may put some of it on the rest."""
+    zeta = calibration(ZeroOne(4), Listwise())
+    assert zeta(0.3) <= zeta_bar(0.3) + 1e-9
+    assert zeta.exact(0.3).exact
+    assert zeta.lower_bound(0.3) <= zeta(0.3)
+
+
+def test_mixture_adds_up():
+    """For 0-1 loss both parts share the witness (a tie of two classes), so that their calibration functions add up."""
+    for eps in (0.2, 0.6):
+        found = calibration(ZeroOne(4), Mixture(weights=[0.5, 3.0])).exact(eps)
+        assert found.method == "conic"
+        assert found.exact
+        assert found.value == pytest.approx(0.5 * zeta_bar(eps) + 3 * eps**2 / 4, abs=1e-7)
+
+
 def test_quadratic_on_matching_and_classes():
     assert calibration(ZeroOne(4), Quadratic())(0.3) == pytest.approx(0.3**2 / 4, abs=1e-7)
     assert calibration(matching(3)[0], Quadratic())(0.3) == pytest.approx(3 * 0.3**2 / 4, abs=1e-7)
@@ -188,7 +205,11 @@ def brute_force(problem, eps, estimates, truths):
     return best
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic()], ids=repr)
+@pytest.mark.parametrize(
+    "surrogate",
+    [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic(), Mixture(weights=[1.0, 3.0])],
+    ids=repr,
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_engine_against_a_grid(surrogate, seed):
     loss = random_loss(seed)
