@@ -45,7 +45,7 @@ def main() -> None:
         rows,
         peers=["clarabel"],
         note="The gap is value (a witness, evaluated anew) less lower end (dual value or proved formula). The exponential "
-        "margin's divergence is not jointly convex: branch and bound, down to a gap of 1e-4 of the value.",
+        "margin's divergence is not jointly convex: branch and bound, stopped at a gap of 1e-4 of the value.",
     )
 
 
