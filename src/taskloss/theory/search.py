@@ -60,7 +60,7 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
 
 
 def _branch_and_bound(
-    programs: Programs, eps: float, pairs: list[tuple[int, int, float]], precision: float = 1e-4, most: int = 300
+    programs: Programs, eps: float, pairs: list[tuple[int, int, float]], precision: float = 1e-4, most: int = 200
 ) -> Certificate:
     """The pair with the least bound is looked at more closely, until that bound is within `precision` of a witness.
 
