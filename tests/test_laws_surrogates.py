@@ -17,6 +17,7 @@ from taskloss.surrogates import (
     Independent,
     Legendre,
     MaxEntropy,
+    Mixture,
     Multinomial,
     OneVsAll,
     Quadratic,
@@ -351,3 +352,23 @@ def test_legendre_reaches_far_scores_and_its_curvature_is_the_potentials():
     plane = np.linalg.svd(np.ones((1, 3)))[2][1:]
     exact = np.linalg.eigvalsh(plane @ (np.eye(3) / mu[:, None]) @ plane.T)
     np.testing.assert_allclose(np.linalg.eigvalsh(part.curvature(mu)), exact, rtol=1e-3)
+
+
+def test_mixture_of_one_part_is_that_part():
+    rng = np.random.default_rng(0)
+    for part in (Multinomial(3), MaxEntropy(Cube(2)), OneVsAll("exponential", 3), Quadratic()):
+        mixed = Mixture([part], [1.0])
+        mu, nu = moments(part, rng), moments(part, rng)
+        np.testing.assert_allclose(mixed.divergence(mu, nu), part.divergence(mu, nu), atol=1e-12)
+        np.testing.assert_allclose(mixed.link(mu), part.potential_gradient(mu))
+        if part.canonical:
+            np.testing.assert_allclose(mixed.inverse_link(part.link(mu)), mu, atol=1e-9)
+
+
+def test_mixture_sentences():
+    with pytest.raises(ValueError, match="one positive weight for each of its 2 parts"):
+        Mixture(["quadratic", "multinomial"], [1.0]).bind(Simplex(3))
+    with pytest.raises(ValueError, match="one positive weight"):
+        Mixture(["quadratic", "multinomial"], [1.0, -1.0]).bind(Simplex(3))
+    with pytest.raises(ValueError, match="must share their domain"):
+        Mixture([Multinomial(3), OneVsAll("logistic", 3)]).bind(Simplex(3))

@@ -1,12 +1,15 @@
 """zeta_h: closed forms against programs, programs against brute force, bounds around both, and the defining law."""
 
 import itertools
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import taskloss as tl
 from taskloss.losses import (
+    NDCG,
     Absolute,
     Abstain,
     CostMatrix,
@@ -24,15 +27,21 @@ from taskloss.surrogates import (
     CumulativeLink,
     Independent,
     Legendre,
+    Listwise,
     MaxEntropy,
+    Mixture,
     Multinomial,
     OneVsAll,
     Quadratic,
     RowMultinomial,
     Surrogate,
 )
+from taskloss.surrogates.coordinatewise import Coordinatewise
 from taskloss.theory import calibration, margin_calibration
+from taskloss.theory.closed import closed_form
+from taskloss.theory.exponential import is_exponential
 from taskloss.theory.problem import Problem, entropy
+from taskloss.theory.search import witness
 
 MARGINS = [Logistic(), Exponential(), Square()]
 LEVELS = [0.05, 0.3, 0.7, 1.0]
@@ -157,6 +166,23 @@ def test_matching_in_closed_form(m):
         assert found.programs <= 4
 
 
+def test_listwise_on_classes():
+    """With gains that sum to cap it is cap times Kullback-Leibler, but estimates may put some of it on the rest."""
+    zeta = calibration(ZeroOne(4), Listwise())
+    assert zeta(0.3) <= zeta_bar(0.3) + 1e-9
+    assert zeta.exact(0.3).exact
+    assert zeta.lower_bound(0.3) <= zeta(0.3)
+
+
+def test_mixture_adds_up():
+    """For 0-1 loss both parts share the witness (a tie of two classes), so that their calibration functions add up."""
+    for eps in (0.2, 0.6):
+        found = calibration(ZeroOne(4), Mixture(weights=[0.5, 3.0])).exact(eps)
+        assert found.method == "conic"
+        assert found.exact
+        assert found.value == pytest.approx(0.5 * zeta_bar(eps) + 3 * eps**2 / 4, abs=1e-7)
+
+
 def test_quadratic_on_matching_and_classes():
     assert calibration(ZeroOne(4), Quadratic())(0.3) == pytest.approx(0.3**2 / 4, abs=1e-7)
     assert calibration(matching(3)[0], Quadratic())(0.3) == pytest.approx(3 * 0.3**2 / 4, abs=1e-7)
@@ -179,7 +205,11 @@ def brute_force(problem, eps, estimates, truths):
     return best
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic()], ids=repr)
+@pytest.mark.parametrize(
+    "surrogate",
+    [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic(), Mixture(weights=[1.0, 3.0])],
+    ids=repr,
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_engine_against_a_grid(surrogate, seed):
     loss = random_loss(seed)
@@ -215,6 +245,9 @@ def test_form_is_the_surrogates_own_divergence():
         (Hamming(3), Independent()),
         (Absolute(4), AllThresholds()),
         (Absolute(4, embedding="cube"), MaxEntropy()),
+        (NDCG(n_items=3), Listwise()),
+        (ZeroOne(4), Mixture()),
+        (Hamming(3), Mixture(["max-entropy", Independent("square")], [0.3, 2.0])),
         matching(3),
     ]:
         problem = Problem(loss, surrogate)
@@ -339,18 +372,37 @@ def test_hard_margin_and_low_noise_limits():
 
 
 def registered_pairs():
-    """Every loss with every surrogate that takes it and whose zeta is understood; more margins where outputs are few."""
-    surrogates = [kind() for kind in Surrogate.registry.values() if not issubclass(kind, Legendre)]
-    more = [kind(margin) for kind in (OneVsAll, Independent) for margin in ("exponential", "square")]
+    """Every loss with every surrogate that takes it, by default and by example, and with the margins that calibrate."""
+    surrogates = []
+    for kind in Surrogate.registry.values():
+        margins = [kind(m) for m in ("exponential", "square")] if issubclass(kind, Coordinatewise) else kind.examples()
+        surrogates += [kind(), *margins]
     for loss in (example for kind in Loss.registry.values() for example in kind.examples()):
-        for surrogate in surrogates + more:
+        seen = []
+        for surrogate in surrogates:
             try:
                 zeta = calibration(loss, surrogate)
-                usable = zeta.problem.form is not None
-            except (ValueError, NotImplementedError):
+            except (ValueError, NotImplementedError):  # they do not belong together, or not every output can be listed
                 continue
-            if usable and len(zeta.problem.psi) <= (4 if surrogate in more else 16):
-                yield pytest.param(zeta, id=f"{loss!r} {surrogate!r}"[:90])
+            if not any(zeta.surrogate == other.surrogate and zeta.loss == other.loss for other in seen):
+                seen.append(zeta)
+                name = re.sub(r"\s+|<function | at 0x\w+>", " ", f"{loss!r} {zeta.surrogate!r}")
+                yield pytest.param(zeta, id=name[:90])
+
+
+def is_quick(zeta):
+    """Whether all pairs together take no time: where outputs are few, or a closed form is known."""
+    few = 8 if zeta.problem.form.exact else 4 if is_exponential(zeta.problem) else 0
+    return len(zeta.problem.psi) <= few or closed_form(zeta.problem, zeta.eps_max / 2) is not None
+
+
+def certify(zeta, eps, z, other):
+    """zeta(eps) with its witness; of one pair alone where all of them take long."""
+    if is_quick(zeta):
+        return zeta.exact(eps)
+    programs = zeta._programs
+    found = programs.solve(z, other, eps)
+    return replace(witness(programs, z, other, eps, found.u_prime, found.u), lower=found.lower)
 
 
 @pytest.mark.parametrize("zeta", list(registered_pairs()))
@@ -361,19 +413,45 @@ def test_no_score_beats_zeta(zeta):
     n = 100
     mu = rng.dirichlet(np.full(len(problem.vertices), 0.5), n) @ problem.vertices
     estimate = 0.7 * mu + 0.3 * rng.dirichlet(np.full(len(problem.vertices), 0.5), n) @ problem.vertices
-    v = surrogate.link(0.999 * estimate + 0.001 * problem.vertices.mean(0))
-    v = np.clip(v, -1e3, 1e3)  # a forbidden transition's score is minus infinity
-    decoded = surrogate.inverse_link(v)
-    picks = (decoded @ problem.psi.T + problem.offset).argmin(1)
+    centre = problem.vertices.mean(0) if surrogate.domain is None else surrogate.domain.center()
+    estimate = 0.999 * estimate + 0.001 * centre
+    if isinstance(surrogate, Legendre):  # there and back is a numerical search; S is the divergence by construction
+        price = problem.divergence(mu, estimate)
+    else:
+        v = np.clip(surrogate.link(estimate), -1e3, 1e3)  # a forbidden transition's score is minus infinity
+        estimate, price = surrogate.inverse_link(v), surrogate.value(v, mu)
+    picks = (estimate @ problem.psi.T + problem.offset).argmin(1)
     risks = mu @ problem.psi.T + problem.offset
     excess = risks[np.arange(n), picks] - risks.min(1)
-    price = surrogate.value(v, mu)
-    keen = np.argsort(price / np.maximum(excess, 1e-9) ** 2)[:3]
-    for i in keen:
-        assert zeta.lower_bound(excess[i]) <= price[i] + 1e-7
-        if problem.form.exact or len(problem.psi) <= 4:  # intervals take long where outputs are many
-            assert zeta.exact(excess[i]).lower <= price[i] + 1e-7
-    assert zeta.envelope(excess.mean()) <= price.mean() + 1e-7
+    for i in np.argsort(price / np.maximum(excess, 1e-9) ** 2)[:2]:
+        if problem.convexity:
+            assert zeta.lower_bound(excess[i]) <= price[i] + 1e-7
+        if excess[i] > 0:
+            assert certify(zeta, excess[i], int(picks[i]), int(risks[i].argmin())).lower <= price[i] + 1e-7
+    if is_quick(zeta) and (problem.convexity or zeta._line is not None):
+        assert zeta.envelope(excess.mean()) <= price.mean() + 1e-7
+
+
+@pytest.mark.parametrize("zeta", list(registered_pairs()))
+def test_witnesses_attain_zeta(zeta):
+    """At the witness the output that the estimate picks is eps behind, and the divergence is the value."""
+    problem = zeta.problem
+    for share in (0.4, 0.1, 0.02):  # what is far behind may be optimal nowhere in D
+        eps = share * zeta.eps_max
+        z, other = np.unravel_index(np.abs(problem.reach - 1.5 * eps).argmin(), problem.reach.shape)
+        found = certify(zeta, eps, int(z), int(other))
+        if np.isfinite(found.value):
+            break
+    if np.isinf(found.value):
+        assert (problem.table <= problem.table.min(0) + 1e-12).all(1).any()  # one output is optimal everywhere
+        return
+    assert found.lower <= found.value
+    assert problem.excess(found.z, found.u_prime) >= eps - 1e-9
+    assert problem.excess(found.z, found.u) <= 1e-8
+    assert problem.polytope.contains(found.u_prime, tol=1e-7)
+    assert float(problem.divergence(found.u_prime, found.u)) == pytest.approx(found.value, rel=1e-7, abs=1e-9)
+    if found.exact and is_quick(zeta):
+        assert found.gap <= 1e-5 * max(1.0, found.value)
 
 
 # -- what does not belong together -----------------------------------------------------------------------------------

@@ -7,7 +7,19 @@ import pytest
 
 from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Loss, Squared, ZeroOne
 from taskloss.margins import Exponential, Hinge, Logistic, ModifiedHuber, Square, SquaredHinge
-from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, MaxEntropy, Multinomial, OneVsAll, Quadratic
+from taskloss.polytopes import Cube, Simplex
+from taskloss.surrogates import (
+    AllThresholds,
+    CumulativeLink,
+    Independent,
+    Legendre,
+    MaxEntropy,
+    Mixture,
+    Multinomial,
+    OneVsAll,
+    Quadratic,
+)
+from taskloss.surrogates.legendre import negative_entropy, negative_hellinger
 from taskloss.theory import asgd_bound, calibration, check, decompose, osokin_comparison, sample_size
 
 # -- decompose -------------------------------------------------------------------------------------------------------
@@ -149,6 +161,23 @@ def test_surrogates(surrogate, loss, verdict, extension):
         mu = np.random.default_rng(0).dirichlet(np.ones(len(loss.labels())), 4) @ loss.phi(loss.labels())
         v = bound.link(mu)
         np.testing.assert_allclose(report.inverse_link(v), mu, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "extension"),
+    [
+        (Legendre(negative_entropy, Simplex(2)), ""),
+        (Legendre(negative_hellinger, Cube(2, low=0.0)), "canonical"),
+        (Mixture(), ""),
+    ],
+    ids=["entropy", "hellinger", "mixture"],
+)
+def test_surrogates_from_potentials(surrogate, extension):
+    """Calibrated by construction: the canonical link of a potential of Legendre type."""
+    report = check(surrogate, ZeroOne(2), laws=6)
+    assert (report.verdict, report.extension) == ("calibrated", extension)
+    mu = np.array([[0.3, 0.7], [0.8, 0.2]])
+    np.testing.assert_allclose(report.inverse_link(surrogate.bind(Simplex(2)).link(mu)), mu, atol=1e-5)
 
 
 def test_extension_gives_moments_off_the_hull():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .maxentropy import MaxEntropy as MaxEntropy
     from .maxentropy import Multinomial as Multinomial
     from .maxentropy import RowMultinomial as RowMultinomial
+    from .mixture import Mixture as Mixture
     from .quadratic import Quadratic as Quadratic
 
 __all__ = [*publish(__name__, Surrogate), "automatic"]

@@ -85,7 +85,9 @@ class Legendre(Surrogate):
         return lengths[..., None] * basis, lengths
 
     def _slopes(self, u: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        """The derivative of h along each direction, by fourth-order differences."""
+        """The derivative of h along each direction, by fourth-order differences where no gradient is given."""
+        if self._gradient is not None:
+            return np.einsum("nik,nk->ni", directions, self._gradient(u))
         step = 2e-3
         moves = np.moveaxis(directions, 1, 0)
         near, far = (self.potential(u + s * moves) - self.potential(u - s * moves) for s in (step, 2 * step))
@@ -126,12 +128,13 @@ class Legendre(Surrogate):
 
     def _maximise(self, v: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Damped Newton on h(u) - <v, u>, all rows at once, in the directions' coordinates."""
-        for _ in range(200):
+        last = 200
+        for i in range(last):
             directions, _ = self._directions(u)
             gradient = self._slopes(u, directions) - np.einsum("nik,nk->ni", directions, v)
             hessian = self._curvature(u, directions)
             # Unit diagonal: what is left of the room's differences in scale.
-            scale = np.sqrt(np.maximum(np.abs(np.einsum("nii->ni", hessian)), 1e-300))
+            scale = np.sqrt(np.maximum(np.abs(np.einsum("nii->ni", hessian)), 1e-200))
             least = np.linalg.eigvalsh(hessian / (scale[:, :, None] * scale[:, None, :]))[:, 0]
             rounding = 1e-11 * (1 + np.abs(self.potential(u))) / np.min(scale, axis=-1) ** 2
             if (least < -0.1 - rounding).any():
@@ -141,9 +144,12 @@ class Legendre(Surrogate):
             step = -np.einsum("nij,nj->ni", np.linalg.pinv(normal, hermitian=True), gradient / scale) / scale
             slope = (gradient * step).sum(-1)
             moved = self._damped(u, np.einsum("ni,nik->nk", step, directions), slope, v)
-            if (np.abs(moved - u) <= 1e-14 * np.abs(u)).all():
-                break
+            settled = (np.abs(slope) <= 1e-12) | (moved == u).all(-1)
             u = moved
+            if settled.all():  # steps square what is left: two more take it to rounding
+                last = min(last, i + 2)
+            if i >= last:
+                break
         return u
 
     def _damped(self, u: np.ndarray, step: np.ndarray, slope: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -162,7 +168,9 @@ class Legendre(Surrogate):
             if not worse.any():
                 break
             t[worse] /= 2
-        return u + t[:, None] * step
+        moved = u + t[:, None] * step
+        # Rounding may still put it on a face, where gradients are infinite.
+        return moved if self._domain is None else np.clip(moved, np.nextafter(low, high), np.nextafter(high, low))
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         u = self.inverse_link(v)

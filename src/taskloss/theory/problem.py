@@ -19,7 +19,9 @@ from ..surrogates.base import Surrogate, automatic
 from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.cumulative import CumulativeLink
 from ..surrogates.legendre import Legendre
+from ..surrogates.listwise import Listwise
 from ..surrogates.maxentropy import MaxEntropy
+from ..surrogates.mixture import Mixture
 from ..surrogates.quadratic import Quadratic
 
 # -- divergences that a conic solver understands ---------------------------------------------------------------------
@@ -30,7 +32,8 @@ class Form:
     """D(u', u) = sum_j a'_j log(a'_j / a_j) + curvature/2 |u' - u|^2 with a = slope @ u + shift, jointly convex.
 
     The domain is {a >= 0, equal @ u = level}, or the hull of `points` where those are given. `exact` says whether
-    this is the surrogate's own divergence; otherwise it lies below it. `simplex`: a is a law over M's vertices.
+    this is the surrogate's own divergence; otherwise it lies below it, as far as a sample tells where `sampled`.
+    `simplex`: a is a law over M's vertices.
     """
 
     slope: np.ndarray
@@ -39,6 +42,7 @@ class Form:
     level: np.ndarray
     curvature: float = 0.0
     exact: bool = True
+    sampled: bool = False
     simplex: bool = False
     points: np.ndarray | None = None
 
@@ -122,6 +126,13 @@ def _(surrogate: Any, polytope: Polytope) -> Form:
 
 
 @form_of.register
+def _(surrogate: Listwise, polytope: Polytope) -> Form:
+    """cap times Kullback-Leibler on the items' shares and the rest's, that is, on mu and cap - sum mu."""
+    k, cap = surrogate._sizes()
+    return Form(np.vstack([np.eye(k), -np.ones(k)]), np.append(np.zeros(k), cap), np.zeros((0, k)), np.zeros(0))
+
+
+@form_of.register
 def _(surrogate: Coordinatewise, polytope: Polytope) -> Form:
     margin, width = surrogate.phi_margin, 1 - surrogate.low
     if isinstance(margin, Square):
@@ -148,8 +159,25 @@ def _(surrogate: Legendre, polytope: Polytope) -> Form:
     if least[worst] < -1e-6:
         raise ValueError(f"The potential is not convex: its curvature at {mu[worst]} is {least[worst]:.3g}.")
     curvature = max(0.99 * float(least[worst]), 0.0)
-    return replace(
-        squared(polytope.size, curvature), exact=False, points=None if surrogate.domain is None else vertices
+    points = None if surrogate.domain is None else vertices
+    return replace(squared(polytope.size, curvature), exact=False, sampled=True, points=points)
+
+
+@form_of.register
+def _(surrogate: Mixture, polytope: Polytope) -> Form:
+    """The parts' forms added up: w a' log(a' / a) is the term of w a' and w a."""
+    parts = [(w, form_of(part, polytope)) for w, part in surrogate.terms]
+    forms = [form for _, form in parts]
+    fixed = max(forms, key=lambda form: len(form.equal))  # the parts with a domain share it
+    return Form(
+        np.vstack([w * form.slope for w, form in parts]),
+        np.concatenate([w * form.shift for w, form in parts]),
+        fixed.equal,
+        fixed.level,
+        sum(w * form.curvature for w, form in parts),
+        exact=all(form.exact for form in forms),
+        sampled=any(form.sampled for form in forms),
+        points=next((form.points for form in forms if form.points is not None), None),
     )
 
 
@@ -162,6 +190,13 @@ def strong_convexity(surrogate: Surrogate, polytope: Polytope) -> dict[str, floa
         return _entropy_convexity(surrogate.domain)  # type: ignore[arg-type]
     if isinstance(surrogate, Quadratic):
         return _spread(1.0, polytope.size)
+    if isinstance(surrogate, Listwise):  # |x|_1 is the largest of the three norms
+        return dict.fromkeys(("l1", "l2", "linf"), 1 / surrogate._sizes()[1])
+    if isinstance(surrogate, Mixture):
+        known = [(w, strong_convexity(part, polytope)) for w, part in surrogate.terms]
+        return {
+            norm: sum(w * part.get(norm, 0.0) for w, part in known) for norm in {n for _, part in known for n in part}
+        }
     if isinstance(surrogate, Coordinatewise):
         bar = {Logistic: 4.0, Exponential: 4.0, Square: 8.0}.get(type(surrogate.phi_margin))
         if bar is not None:

@@ -24,9 +24,9 @@ class Certificate:
     """zeta_h(eps) with its proof: `lower` <= zeta_h(eps) <= `value`, the upper end attained by the witness.
 
     value: D_h(u', u) at the witness, evaluated anew in double precision. lower: the dual value (up to the solver's
-    feasibility, 1e-9), a proved formula, or the bound of a comparison potential. `exact`: both ends agree by
-    construction; False means an honest interval. `u_prime` (in M) is the truth, `u` (in D) the estimate, `z` the
-    output that the estimate picks and `z_other` the better one; indices into the loss's outputs.
+    feasibility, 1e-9), a proved formula, or the bound of a comparison potential or of branch and bound. `exact`: both
+    ends agree by construction; False means an honest interval. `u_prime` (in M) is the truth, `u` (in D) the estimate,
+    `z` the output that the estimate picks and `z_other` the better one; indices into the loss's outputs.
     """
 
     eps: float
@@ -140,13 +140,11 @@ class Programs:
 
     # -- one pair ----------------------------------------------------------------------------------------------------
 
-    def solve(
-        self, z: int, other: int, eps: float | None = None, reward: float = 0.0, weights: Any = 1.0
-    ) -> Certificate:
+    def solve(self, z: int, other: int, eps: float | None = None, reward: float = 0.0) -> Certificate:
         """The certificate of one pair; `value` is infinite where the pair has no feasible point.
 
         With a reward s and no eps, the value is that of D(u', u) - s (excess over z'), minus the pair's share of
-        zeta*(s). Weights on the entropy's terms steer the witness; bounds then speak of the weighted divergence.
+        zeta*(s).
         """
         problem = self.problem
         target = 0.0 if eps is None else eps
@@ -164,7 +162,7 @@ class Programs:
             least.append(behind)
             bound.append(np.array([eps - c]))
         objective = np.zeros(self.size)
-        objective[self.terms] = weights
+        objective[self.terms] = 1.0
         objective[self.first] = -reward * d
         scale = max(1.0, reward)  # a steep reward would drown the divergence in the solver's tolerances
         solution = self._run(z, objective / scale, np.vstack(least), np.concatenate(bound), self.quadratic / scale)

@@ -1,7 +1,8 @@
-"""Local search, where a divergence is not jointly convex, and the ties from which upper bounds start."""
+"""Search, where a divergence is not jointly convex, and the ties from which upper bounds start."""
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import warnings
 from collections.abc import Iterable
@@ -10,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..margins import Exponential
 from ..polytopes.cube import Cube
-from ..surrogates.coordinatewise import Coordinatewise
-from ..surrogates.legendre import Legendre
+from .exponential import Dual, is_exponential
 from .problem import Problem
 from .programs import Certificate, Programs
 
@@ -40,134 +39,95 @@ def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
 def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]]) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
-    Each pair: a convex program with a minorant of D_h gives a lower end, local descent on D_h an upper end, and where
-    h is the exponential margin's the Lagrangian dual a better lower end. The minorant of a user's potential rests on
-    its curvature at a sample of points, and the certificate's method says so.
+    For the exponential margin by branch and bound, until the ends are within 1e-4 of each other or many boxes have
+    been tried. For other potentials each pair's lower end is a convex program with a minorant of D_h and its upper end
+    local descent; the minorant of a user's potential rests on its curvature at a sample of points, and the
+    certificate's method says so.
     """
-    problem = programs.problem
+    pairs = list(pairs)
+    if is_exponential(programs.problem):
+        return _branch_and_bound(programs, eps, pairs)
     best, lower = Certificate(eps, np.inf, np.inf), np.inf
     minorants = [(max(bound, 0.0), programs.solve(z, other, eps)) for z, other, bound in pairs]
     feasible = [replace(found, lower=max(found.lower, bound)) for bound, found in minorants if found.u is not None]
     for found in sorted(feasible, key=lambda certificate: certificate.lower):
+        lower = min(lower, found.lower)
         if found.lower >= best.value:
-            lower = min(lower, found.lower)
             break
-        starts = [found, *reweighted(programs, found, eps)]
-        ends = [descend(programs, start, eps) for start in starts[:: max(1, len(starts) - 1)]]
-        if problem.surrogate.separable:  # the starts themselves count where h is known up to the faces of D
-            ends += [
-                (c.u_prime, c.u, float(problem.divergence(c.u_prime, c.u))) for c in starts if np.isfinite(c.value)
-            ]
-        u1, u2, value = min(ends, key=lambda end: end[2])
-        lower = min(lower, max(found.lower, lagrangian(problem, found.z, found.z_other, eps, u1, u2)))
-        if value < best.value:
-            best = replace(found, value=value, u_prime=u1, u=u2)
-    lower = min(lower, best.value)
-    method = "interval search" + (" (sampled curvature)" if isinstance(problem.surrogate, Legendre) else "")
-    return replace(best, lower=lower, method=method, exact=False, programs=len(minorants))
+        best = min(best, descend(programs, found, eps), key=lambda witness: witness.value)
+    method = "interval search" + (" (sampled curvature)" if programs.problem.form.sampled else "")
+    return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
 
-def reweighted(programs: Programs, start: Certificate, eps: float, rounds: int = 8) -> list[Certificate]:
-    """Witnesses of the minorant with each term weighed by how far D_h exceeds it at the last one: they close in on D_h."""
-    problem = programs.problem
-    out: list[Certificate] = []
-    if not _exponential(problem):
-        return out
-    form, last = problem.form, start
-    width, low = 1 - problem.surrogate.low, problem.surrogate.low
-    for _ in range(rounds):
-        x, y = (np.clip((u - low) / width, 1e-12, 1 - 1e-12) for u in (last.u_prime, last.u))
-        root = np.sqrt((1 - y) / y)
-        true = x * root + (1 - x) / root - 2 * np.sqrt(x * (1 - x))
-        below = x * np.log(x / y) + (1 - x) * np.log((1 - x) / (1 - y))
-        ratio = np.where(below > 1e-12, true / np.maximum(below, 1e-12), 1 / (2 * np.sqrt(y * (1 - y))))
-        weights = np.tile(np.clip(ratio, 1.0, 1e3), len(form.slope) // len(x))
-        last = programs.solve(start.z, start.z_other, eps, weights=weights)
-        if last.u is None or not np.isfinite(last.value):
-            break
-        out.append(last)
-    return out
+def _branch_and_bound(
+    programs: Programs, eps: float, pairs: list[tuple[int, int, float]], precision: float = 1e-4, most: int = 200
+) -> Certificate:
+    """The pair with the least bound is looked at more closely, until that bound is within `precision` of a witness.
 
-
-def _exponential(problem: Problem) -> bool:
-    surrogate = problem.surrogate
-    return isinstance(surrogate, Coordinatewise) and isinstance(surrogate.phi_margin, Exponential)
-
-
-def lagrangian(problem: Problem, z: int, other: int, eps: float, u1: np.ndarray, u2: np.ndarray) -> float:
-    """A lower bound on the pair's program by its Lagrangian dual, for the exponential margin in each coordinate.
-
-    For any a, w >= 0, s >= 0 and b = sum_i w_i (psi(z) - psi(i)), with every constraint of (u', u) priced,
-      D >= s eps' + min over M of <a - s d, u'> + sum_j m(a_j, b_j) + const, m(a, b) = min D_j(x, y) - a x + b y.
-    The remainder m is searched globally, see `_coordinate`. The best multipliers come from cutting planes: a linear
-    program in (a, w, s), with each coordinate's minimiser as a new cut.
+    Or until `most` steps were taken beyond one for each pair, which keeps 30 outputs under two minutes.
     """
-    if not _exponential(problem):
-        return -np.inf
-    from scipy.optimize import linprog
-
-    low, k = problem.surrogate.low, len(u1)
-    width = 1 - low
-    rows = problem.psi[z] - problem.psi
-    n, m = rows.shape[0], len(problem.vertices)
-    d, c = rows[other], problem.offset[z] - problem.offset[other]
-    # x = (a, w, s, value of the minimum over M, values of the coordinates)
-    goal = -np.r_[np.zeros(k), problem.offset[z] - problem.offset, eps - c, 1.0, np.ones(k)]
-    over = np.c_[-problem.vertices, np.zeros((m, n)), problem.vertices @ d, np.ones(m), np.zeros((m, k))]
-    grid = np.clip(np.linspace(0, 1, 13), 1e-6, 1 - 1e-6)
-    q1, q2 = (np.clip((u - low) / width, 1e-9, 1 - 1e-9) for u in (u1, u2))
-    cuts = [(j, x, y) for j in range(k) for x, y in [*itertools.product(grid, grid), (q1[j], q2[j])]]
-    sides = [(-1e3, 1e3)] * k + [(0, 1e4)] * (n + 1) + [(None, None)] * (1 + k)
-    best, matrix, levels = -np.inf, [over], [np.zeros(m)]
-    for _ in range(30):
-        index, x, y = (np.array(part) for part in zip(*cuts, strict=True))
-        index = index.astype(int)
-        hot = np.eye(k)[index]
-        truth, estimate = low + width * x, low + width * y
-        matrix.append(np.c_[hot * truth[:, None], -estimate[:, None] * rows[:, index].T, np.zeros((len(x), 2)), hot])
-        root = np.sqrt((1 - y) / y)
-        levels.append(x * root + (1 - x) / root - 2 * np.sqrt(x * (1 - x)))
-        found = linprog(goal, A_ub=np.vstack(matrix), b_ub=np.concatenate(levels), bounds=sides)
-        if found.status != 0:
+    best, lower, steps = Certificate(eps, np.inf, np.inf), np.inf, 0
+    queue = [(bound, z, other, _Pair(programs, z, other, eps, bound)) for z, other, bound in pairs]
+    heapq.heapify(queue)
+    while queue:
+        lower, z, other, pair = queue[0]
+        enough = (1 - precision) * best.value
+        if lower >= enough or steps == len(pairs) + most or pair.tight:
             break
-        a, w = found.x[:k], found.x[k : k + n]
-        b = w @ rows
-        least = [_coordinate(width * a[j], width * b[j]) for j in range(k)]
-        exact = sum(value for value, _, _ in least) + low * (b - a).sum()
-        best = max(best, float(-found.fun - found.x[-k:].sum() + exact))
-        if -found.fun - best <= 1e-7 * max(abs(best), 1e-3):
-            break
-        cuts = [(j, x, y) for j, (_, x, y) in enumerate(least)]
-    return best
+        best, steps = min(best, *pair.improve(enough), key=lambda witness: witness.value), steps + 1
+        heapq.heapreplace(queue, (pair.bound, z, other, pair))
+    return replace(best, lower=min(lower, best.value), method="branch and bound", exact=False, programs=steps)
 
 
-def _coordinate(a: float, b: float) -> tuple[float, float, float]:
-    """(min, x, y) of D(x, y) - a x + b y over [0, 1]^2 for h = -2 sqrt(q(1-q)), searched on a fine grid and refined.
+class _Pair:
+    """One pair in the search: a cheap bound, then that of a convex minorant, of the Lagrangian dual, and of its boxes."""
 
-    Minimising over x leaves h*(g) - h*(g + a) + b y, with h*(g) = (g + sqrt(4 + g^2)) / 2 and g = h'(y) = 2
-    tan(theta).
-    """
+    def __init__(self, programs: Programs, z: int, other: int, eps: float, bound: float):
+        self.programs, self.z, self.other, self.eps, self.bound = programs, z, other, eps, bound
+        self.first: Certificate | None = None
+        self.dual: Dual | None = None
+        self.nodes: list[Any] = []
+        self.order = itertools.count()
 
-    def value(theta: np.ndarray) -> np.ndarray:
-        g = 2 * np.tan(theta)
-        # h*(g + a) - h*(g) without cancellation for large g
-        gap = a / 2 * (1 + (2 * g + a) / (np.sqrt(4 + g**2) + np.sqrt(4 + (g + a) ** 2)))
-        return b * (1 + np.sin(theta)) / 2 - gap
+    def improve(self, enough: float) -> list[Certificate]:
+        """A better bound, and witnesses met on the way."""
+        if self.first is None:
+            self.first = self.programs.solve(self.z, self.other, self.eps)
+            self.bound = max(self.bound, self.first.lower)
+            return [self._witness(self.first.u_prime, self.first.u)]
+        if self.dual is None:
+            self.dual = Dual(self.programs.problem, self.z, self.other, self.eps)
+            new = [self.dual.root(self.first.u_prime, self.first.u, enough)]
+        else:
+            new = self.dual.branch(heapq.heappop(self.nodes)[-1], enough)
+        for node in new:
+            heapq.heappush(self.nodes, (node.bound, next(self.order), node))
+        self.bound = max(self.bound, self.nodes[0][0])
+        return [self._witness(node.truth, node.estimate) for node in new]
 
-    edge = np.pi / 2 - 1e-6
-    theta = np.linspace(-edge, edge, 4001)
-    step, values = theta[1] - theta[0], value(theta)
-    for _ in range(3):
-        centre = theta[np.argsort(values)[:4]]
-        theta = np.clip((centre[:, None] + np.linspace(-step, step, 201)).ravel(), -edge, edge)
-        step, values = step / 100, value(theta)
-    i = int(values.argmin())
-    tilted = 2 * np.tan(theta[i]) + a
-    return float(values[i]), float((1 + tilted / np.sqrt(4 + tilted**2)) / 2), float((1 + np.sin(theta[i])) / 2)
+    @property
+    def tight(self) -> bool:
+        """Whether the envelopes are as good as the divergence: what is missing is the solver's, and boxes do not help."""
+        return bool(self.nodes) and float(self.nodes[0][-1].loose.sum()) <= 1e-5 * self.bound
+
+    def _witness(self, u1: Any, u2: Any) -> Certificate:
+        return witness(self.programs, self.z, self.other, self.eps, u1, u2)
 
 
-def descend(programs: Programs, start: Certificate, eps: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Local descent on D_h(u', u) itself from a feasible pair: an upper end, and its witness."""
+def witness(programs: Programs, z: int, other: int, eps: float, u1: Any, u2: Any) -> Certificate:
+    """The certificate of a feasible point near (u1, u2), with nothing said from below; infinite where there is none."""
+    problem, value = programs.problem, np.inf
+    if u2 is not None:
+        if problem.surrogate.domain is not None:
+            u2 = problem.surrogate.domain.project(u2)
+        u1, u2 = programs.repair(z, other, eps, u1, u2)
+        if float(problem.excess(z, u1)) >= eps - 1e-12 and float(problem.excess(z, u2)) <= 1e-12:
+            value = float(problem.divergence(u1, u2))
+    return Certificate(eps, value, -np.inf, z, other, u1, u2)
+
+
+def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
+    """Local descent on D_h(u', u) itself from a feasible pair: an upper end."""
     from scipy.optimize import minimize
 
     problem, k = programs.problem, programs.k
@@ -203,12 +163,7 @@ def descend(programs: Programs, start: Certificate, eps: float) -> tuple[np.ndar
         warnings.simplefilter("ignore")
         found = minimize(value, x0, method="SLSQP", bounds=bounds, constraints=constraints, options={"maxiter": 200})
     law = np.maximum(found.x[:m], 0.0)
-    u2 = estimate(found.x)
-    if domain is not None:
-        u2 = domain.project(u2)
-    u1, u2 = programs.repair(z, other, eps, law / law.sum() @ problem.vertices, u2)
-    feasible = float(problem.excess(z, u1)) >= eps - 1e-12 and float(problem.excess(z, u2)) <= 1e-12
-    return u1, u2, float(problem.divergence(u1, u2)) if feasible else np.inf
+    return witness(programs, z, other, eps, law / law.sum() @ problem.vertices, estimate(found.x))
 
 
 def _law(points: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -1,0 +1,75 @@
+"""A weighted sum of potentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ..polytopes.base import Polytope
+from ..polytopes.cube import Cube
+from ..polytopes.simplex import Simplex
+from .base import Array, Surrogate
+from .legendre import Legendre
+from .maxentropy import MaxEntropy
+from .quadratic import Quadratic
+
+
+class Mixture(Legendre):
+    """The surrogate of h = sum_i w_i h_i for other surrogates' potentials h_i, with the canonical link t = grad h.
+
+    The parts share one domain, or are finite everywhere. Left without parts, the negative entropy plus half the squared
+    norm: an entropy whose curvature never falls below one. Constants of strong convexity add up with the weights. One
+    part of weight 1 gives that part's divergence, with the canonical link. NumPy only.
+    """
+
+    name = "mixture"
+    aliases = {}
+    inverse_gradient = None  # found by Legendre's Newton steps
+
+    def __init__(self, parts: Sequence[Any] | None = None, weights: Sequence[float] | None = None):
+        self.parts = parts
+        self.weights = weights
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        pairs: list[list[Surrogate]] = [[MaxEntropy(p), Quadratic()] for p in (Simplex(3), Cube(2))]
+        return [cls(pairs[0], [1.0, 0.5]), cls(pairs[1])]
+
+    @property
+    def terms(self) -> list[tuple[float, Surrogate]]:
+        """(weight, part) of each part."""
+        parts = [Surrogate.resolve(part) for part in (self.parts or (MaxEntropy(), Quadratic()))]
+        weights = [1.0] * len(parts) if self.weights is None else [float(w) for w in self.weights]
+        if len(weights) != len(parts) or not (np.isfinite(weights).all() and min(weights) > 0):
+            raise ValueError(f"A mixture needs one positive weight for each of its {len(parts)} parts, got {weights}.")
+        return list(zip(weights, parts, strict=True))
+
+    @property
+    def domain(self) -> Polytope | None:
+        domains = [part.domain for _, part in self.terms if part.domain is not None]
+        if any(domain != domains[0] for domain in domains):
+            raise ValueError(f"The parts of a mixture must share their domain, got {domains}.")
+        return domains[0] if domains else None
+
+    _domain = domain
+
+    @property
+    def calibrated(self) -> bool:
+        return all(part.calibrated for _, part in self.terms)
+
+    @property
+    def smoothness(self) -> float | None:
+        """Where a canonical part's gradient is beta-Lipschitz, its potential is 1/beta-strongly convex."""
+        known = [w / part.smoothness for w, part in self.terms if part.canonical and part.smoothness]
+        return 1 / sum(known) if known else None
+
+    def _sized(self, polytope: Polytope) -> Self:
+        return self.with_params(parts=[part.bind(polytope) for _, part in self.terms])
+
+    def potential(self, mu: Array) -> Array:
+        return sum(w * part.potential(mu) for w, part in self.terms)
+
+    def _gradient(self, mu: Array) -> Array:
+        return sum(w * part.potential_gradient(mu) for w, part in self.terms)
