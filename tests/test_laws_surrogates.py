@@ -372,3 +372,18 @@ def test_mixture_sentences():
         Mixture(["quadratic", "multinomial"], [1.0, -1.0]).bind(Simplex(3))
     with pytest.raises(ValueError, match="must share their domain"):
         Mixture([Multinomial(3), OneVsAll("logistic", 3)]).bind(Simplex(3))
+
+
+@pytest.mark.parametrize("scale", [1, 10, 30, 100, 300])
+def test_moments_of_large_scores_are_found_at_the_faces_of_the_domain(scale):
+    """A mixture's numeric inverse link beside softmax, and beside bisection in each coordinate of a cube."""
+    v = scale * np.random.default_rng(9).normal(size=(40, 3))
+    alone = Mixture([MaxEntropy(Simplex(3))], [1.0]).inverse_link(v)
+    np.testing.assert_allclose(alone, Simplex(3).marginals(v), atol=1e-6)
+    part = Mixture([MaxEntropy(Cube(3)), Quadratic()], [1.0, 0.5])
+    low, high = np.full(v.shape, -1.0), np.full(v.shape, 1.0)
+    for _ in range(45):
+        middle = (low + high) / 2
+        below = np.arctanh(middle) + 0.5 * middle < v
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    np.testing.assert_allclose(part.inverse_link(v), (low + high) / 2, atol=2e-5)

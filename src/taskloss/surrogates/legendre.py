@@ -12,6 +12,8 @@ from ..polytopes.cube import Cube
 from ..polytopes.simplex import Simplex
 from .base import Array, Surrogate
 
+_EDGE = 4  # units in the last place that moments keep from the faces of their domain, where gradients are infinite
+
 
 class Legendre(Surrogate):
     """S(v, phi) = h*(v) + h(phi) - <phi, v> for a user's h of Legendre type, with the canonical link t = grad h.
@@ -69,7 +71,7 @@ class Legendre(Surrogate):
             lengths = np.maximum(np.abs(u).max(-1, keepdims=True), 1.0) * np.ones(k)
             return lengths[..., None] * np.eye(k), lengths
         low, high = self._domain.bounds()
-        room = np.maximum(np.minimum(u - low, high - u), 1e-15)
+        room = np.maximum(np.minimum(u - low, high - u), 1e-300)
         if self._domain.dimension == k:
             return room[..., None] * np.eye(k), room
         if isinstance(self._domain, Simplex):  # exchanges with the largest coordinate
@@ -77,7 +79,7 @@ class Legendre(Surrogate):
             others = np.stack([np.delete(np.arange(k), t) for t in range(k)])[top]
             moves = np.eye(k)[others] - np.eye(k)[top][:, None]
             lengths = np.minimum(np.take_along_axis(u, others, -1), 1 - u.max(-1, keepdims=True) + 0.1)
-            lengths = np.maximum(lengths, 1e-15)
+            lengths = np.maximum(lengths, 1e-300)
             return lengths[..., None] * moves, lengths
         vertices = self._domain.vertices()
         basis = np.linalg.svd(vertices - vertices.mean(0))[2][: self._domain.dimension]
@@ -94,7 +96,13 @@ class Legendre(Surrogate):
         return np.moveaxis((8 * near - far) / (12 * step), 0, -1)
 
     def _curvature(self, u: np.ndarray, directions: np.ndarray) -> np.ndarray:
-        """The Hessian of h in the directions, by second differences."""
+        """The Hessian of h in the directions, by second differences, of the gradient where one is given."""
+        if self._gradient is not None:
+            moves = 1e-4 * np.moveaxis(directions, 1, 0)
+            with np.errstate(invalid="ignore"):  # infinite on both sides, at a face
+                change = (np.asarray(self._gradient(u + moves)) - self._gradient(u - moves)) / 2e-4
+            hessian = np.einsum("nik,jnk->nij", directions, change)
+            return (hessian + np.swapaxes(hessian, 1, 2)) / 2
         step = 1e-2
         r = directions.shape[1]
         hessian = np.empty((len(u), r, r))
@@ -130,9 +138,14 @@ class Legendre(Surrogate):
         """Damped Newton on h(u) - <v, u>, all rows at once, in the directions' coordinates."""
         last = 200
         for i in range(last):
-            directions, _ = self._directions(u)
+            directions, lengths = self._directions(u)
             gradient = self._slopes(u, directions) - np.einsum("nik,nk->ni", directions, v)
             hessian = self._curvature(u, directions)
+            if self._domain is not None and self._domain.dimension == u.shape[1]:
+                # As near to a face as numbers go: that coordinate has arrived and must not hold up the others.
+                row, at = np.nonzero(lengths <= 2 * _EDGE * np.spacing(np.abs(u)))
+                hessian[row, at, :] = hessian[row, :, at] = gradient[row, at] = 0.0
+                hessian[row, at, at] = 1.0
             # Unit diagonal: what is left of the room's differences in scale.
             scale = np.sqrt(np.maximum(np.abs(np.einsum("nii->ni", hessian)), 1e-200))
             least = np.linalg.eigvalsh(hessian / (scale[:, :, None] * scale[:, None, :]))[:, 0]
@@ -168,9 +181,13 @@ class Legendre(Surrogate):
             if not worse.any():
                 break
             t[worse] /= 2
-        moved = u + t[:, None] * step
+        moved = np.where(worse[:, None], u, u + t[:, None] * step)
         # Rounding may still put it on a face, where gradients are infinite.
-        return moved if self._domain is None else np.clip(moved, np.nextafter(low, high), np.nextafter(high, low))
+        return (
+            moved
+            if self._domain is None
+            else np.clip(moved, low + _EDGE * np.spacing(np.abs(low)), high - _EDGE * np.spacing(high))
+        )
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         u = self.inverse_link(v)
