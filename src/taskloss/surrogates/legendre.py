@@ -12,7 +12,7 @@ from ..polytopes.cube import Cube
 from ..polytopes.simplex import Simplex
 from .base import Array, Surrogate
 
-_EDGE = 4  # units in the last place that moments keep from the faces of their domain, where gradients are infinite
+_EDGE = 1024  # units in the last place that moments keep from the faces of their domain, where gradients are infinite
 
 
 class Legendre(Surrogate):
