@@ -137,6 +137,13 @@ def test_no_convergence_warns_with_advice():
         tl.TaskLossEstimator(max_iter=1, alpha=1e-6).fit(X, y)
 
 
+def test_a_search_that_rounding_stops_far_from_the_minimum_warns():
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        model = tl.TaskLossEstimator().fit((X * 1e6).astype(np.float32), y)
+    assert model.solution_.optimality > 1e-4
+    assert not model.solution_.converged
+
+
 def test_a_label_that_never_occurs_is_no_harm():
     """Labels named by the loss may be missing from y; they get little probability and no error."""
     costs = tl.losses.CostMatrix(1 - np.eye(4), labels=[0, 1, 2, 3])
