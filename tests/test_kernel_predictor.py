@@ -216,6 +216,57 @@ def test_another_loss_on_the_same_weights(data):
     np.testing.assert_allclose(model.expected_loss(X, loss="squared"), squared.expected_loss(X))
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [tl.losses.NDCG(), tl.losses.PrecisionAt(2), tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)],
+    ids=repr,
+)
+def test_rankings_and_matchings_are_decoded_from_their_embedding(data, loss):
+    """As the same loss given as a callable would be, with every output a candidate."""
+    X = data[0]
+    scores = np.argsort(X @ np.random.default_rng(3).normal(size=(3, 5)), axis=1)
+    y = scores[:, :4] if loss.kind == "matching" and loss.n_columns else scores[:, :4].argsort(axis=1)
+    model = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3).fit(X, y)
+    bound = model._fitted.loss
+
+    def pairs(z, t):
+        return bound(np.asarray(z)[None], np.asarray(t)[None])[0]
+
+    listed = tl.KernelPredictor(pairs, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
+    np.testing.assert_allclose(model.expected_loss(X), listed.expected_loss(X), atol=1e-8)
+    assert model.predict(X).shape == (90, 4)
+    assert model.score(X, y) == pytest.approx(listed.score(X, y))
+    given = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
+    np.testing.assert_allclose(model.expected_loss(X), given.expected_loss(X), atol=1e-8)
+
+
+def test_losses_as_classes_and_matrices(data):
+    X, y = data
+    matrix = tl.losses.Absolute(4).matrix()
+    expected = tl.KernelPredictor("absolute", alpha=1e-3).fit(X, y).predict(X)
+    np.testing.assert_array_equal(tl.KernelPredictor(tl.losses.Absolute, alpha=1e-3).fit(X, y).predict(X), expected)
+    np.testing.assert_array_equal(tl.KernelPredictor(matrix, alpha=1e-3).fit(X, y).predict(X), expected)
+    np.testing.assert_array_equal(tl.KernelPredictor(alpha=1e-3).fit(X, y).predict(X, loss=matrix), expected)
+
+
+def test_costs_per_example_and_weights_in_score(data):
+    X, y = data
+    model = tl.KernelPredictor("absolute", alpha=1e-3).fit(X, y)
+    listed = tl.KernelPredictor(lambda z, t: abs(z - t), alpha=1e-3, candidates=[0, 1, 2, 3]).fit(X, y)
+    order = listed.labels_.astype(int)
+    costs = np.random.default_rng(0).uniform(0, 3, (90, 4, 4))
+    expected = np.einsum("nzy,ny->nz", costs, model.predict_moments(X))
+    for one, table in ((model, costs), (listed, costs[:, :, order])):
+        np.testing.assert_array_equal(one.predict(X, costs=table).astype(int), expected.argmin(1))
+        np.testing.assert_allclose(one.expected_loss(X, costs=table), expected.min(1))
+    price = np.zeros((90, 4))
+    price[:, 0] = 100
+    assert (model.predict(X, costs=price) > 0).all()
+    assert model.score(X, y, sample_weight=y == 1) == pytest.approx(-np.abs(model.predict(X) - y)[y == 1].mean())
+    with pytest.raises(ValueError, match="outputs that can be listed"):
+        tl.KernelPredictor("absolute", refine=lambda z, f: z).fit(X, y).predict(X, costs=price)
+
+
 def test_behaves_as_an_estimator(data, capsys):
     X, y = data
     model = tl.KernelPredictor("absolute", verbose=True).fit(X, y)
