@@ -157,6 +157,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             present = np.unique(codes)
             given = self.class_weight
             if not isinstance(given, str):
+                if not all(0 <= weight < np.inf for weight in given.values()):
+                    raise ValueError(
+                        f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
+                    )
                 given = {int(labels.encode([label])[0]): weight for label, weight in given.items()}
                 given = {code: given.get(code, 1.0) for code in present.tolist()}
             per_class = np.ones(labels.size)
