@@ -41,7 +41,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
         what errors cost, change the loss.
-    warm_start : start from the last fit's parameters.
+    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are.
     verbose : show a progress bar.
 
     Attributes
@@ -64,6 +64,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     warm_start: bool
     verbose: bool
     theta_: np.ndarray
+    hypothesis_: Hypothesis
 
     def __init__(
         self,
@@ -105,7 +106,12 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         risk = EmpiricalRisk(hypothesis, surrogate, X, phi, weights, self.alpha)
         del codes, phi  # the risk keeps its own copy, and label sets are as large as they are wide
         last: Any = getattr(self, "theta_", None)
-        warm = self.warm_start and hypothesis.portable and last is not None and last.shape == risk.start.shape
+        warm = (
+            self.warm_start
+            and last is not None
+            and last.shape == risk.start.shape
+            and hypothesis.agrees(self.hypothesis_)
+        )
         theta = last if warm else risk.start
         with risk.serial_blas():
             solution = self._minimise(risk, risk.flatten(theta), X.dtype)

@@ -48,7 +48,7 @@ class Gram:
     def __call__(self, X: Any) -> np.ndarray:
         if isinstance(self.kernel, str):
             if self.kernel == "precomputed":
-                return X
+                return X.toarray() if sparse.issparse(X) else X
             return self._rbf(X) if self.kernel == "rbf" else self._named(X, self.centres)
         return _checked(self.kernel(X, self.centres, **self.params), X, self.centres)
 
