@@ -122,7 +122,8 @@ def test_callable_and_library_loss_agree(data):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("spec", ["absolute", "callable", "singles"])
-def test_leave_one_out_is_refitting(data, fit_intercept, spec):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_is_refitting(data, fit_intercept, spec, weighted):
     """The path's risks are those of n refits, labels that only the left-out row shows being no candidates."""
     X, codes = data[0][:25], data[1][:25]
     if spec == "singles":
@@ -132,16 +133,30 @@ def test_leave_one_out_is_refitting(data, fit_intercept, spec):
     alphas = [1e-4, 1e-2, 1.0]
     options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
     k = rbf_kernel(X, gamma=0.5)
-    path = tl.KernelPredictor(loss, alphas=alphas, **options).fit(k, y)
+    weights = np.random.default_rng(5).uniform(0.5, 2, 25) if weighted else np.ones(25)
+    weights *= 25 / weights.sum()
+    path = tl.KernelPredictor(loss, alphas=alphas, **options).fit(k, y, weights)
     for alpha, risk in zip(alphas, path.loo_risks_, strict=True):
         total = 0.0
         for i in range(25):
             rest = np.delete(np.arange(25), i)
             # n alpha is what ridge regression adds to the diagonal: the same for n - 1 points at a larger alpha.
-            one = tl.KernelPredictor(loss, alpha=alpha * 25 / 24, **options).fit(k[np.ix_(rest, rest)], y[rest])
-            total -= one.score(k[i : i + 1, rest], y[i : i + 1]) / 25
+            one = tl.KernelPredictor(loss, alpha=alpha * 25 / weights[rest].sum(), **options)
+            one.fit(k[np.ix_(rest, rest)], y[rest], weights[rest])
+            total -= weights[i] * one.score(k[i : i + 1, rest], y[i : i + 1]) / 25
         assert risk == pytest.approx(total, abs=1e-9)
     assert path.alpha_ == alphas[int(np.flatnonzero(path.loo_risks_ == path.loo_risks_.min())[-1])]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_are_repeated_rows(data, fit_intercept):
+    X, y = data
+    counts = np.random.default_rng(4).integers(0, 3, 90)
+    options = {"gamma": 0.5, "fit_intercept": fit_intercept}
+    rows = np.repeat(np.arange(90), counts)
+    weighted = tl.KernelPredictor("absolute", alpha=1e-3, **options).fit(X, y, sample_weight=counts)
+    repeated = tl.KernelPredictor("absolute", alpha=1e-3, **options).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict_moments(X), repeated.predict_moments(X), atol=1e-8)
 
 
 def test_path_is_one_decomposition(data):

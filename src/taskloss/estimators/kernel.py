@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
@@ -75,8 +75,8 @@ class KernelPredictor(BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to X and y, one output of any type per row."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
         alphas = self._check_alphas()
         X = self._inputs(X, fitting=True)
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
@@ -90,7 +90,9 @@ class KernelPredictor(BaseEstimator):
         self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
         k = np.array(self.gram_(X), dtype=float)
         scale = float(np.trace(k)) / n
-        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self._weights = weights * (n / weights.sum())
+        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept, self._weights)
         self._y, self._fitted = y, task
         self.alphas_ = alphas if alphas is not None else np.logspace(-8, 1, _GRID) * max(scale, 1e-300)
         self.loo_risks_ = self._path(task) if alphas is None or len(alphas) > 1 else np.full(1, np.nan)
@@ -135,13 +137,15 @@ class KernelPredictor(BaseEstimator):
     def _progress(self, what: str) -> Progress | None:
         return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
 
-    # -- the path: with R = U (S + n alpha)^-1 U', residuals are n alpha R y, and without example i they are R y / R_ii
+    # -- the path: with R = U (S + n alpha)^-1 U' and D the roots of the weights, residuals are n alpha D^-1 R D y, and
+    # without example i they are D^-1 R D y / R_ii
 
     def _solve(self, targets: np.ndarray, alpha: float) -> np.ndarray:
         """Coefficients on the kernel's centres, and in the last row the intercepts."""
-        n = len(targets)
-        c = self._vectors @ ((self._vectors.T @ targets) / (self._values + n * alpha)[:, None])
-        intercept = targets.mean(axis=0) - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
+        n, root = len(targets), np.sqrt(self._weights)[:, None]
+        c = root * (self._vectors @ ((self._vectors.T @ (root * targets)) / (self._values + n * alpha)[:, None]))
+        mean = self._weights @ targets / n
+        intercept = mean - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
         return np.vstack([c, intercept])
 
     def _path(self, task: _Embedded | _Listed) -> np.ndarray:
@@ -149,12 +153,14 @@ class KernelPredictor(BaseEstimator):
         progress = self._progress("path")
         shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
         diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
-        rotated = self._vectors.T @ task.targets
+        root = np.sqrt(self._weights)[:, None]
+        rotated = self._vectors.T @ (root * task.targets)
+        inverse = 1 / np.where(root > 0, root, 1.0)  # without a weight, an example's own residual does not count
         risks = []
         for i in range(len(self.alphas_)):
             residuals = self._vectors @ (rotated * shrunk[:, [i]])
-            mu = task.targets - residuals / diagonals[:, [i]]
-            risks.append(float(task.losses(mu).mean()))
+            mu = task.targets - inverse * residuals / diagonals[:, [i]]
+            risks.append(float(self._weights @ task.losses(mu)) / len(mu))
             if progress is not None:
                 progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")
         if progress is not None:
