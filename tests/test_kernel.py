@@ -412,7 +412,9 @@ def test_bad_kernels_get_one_sentence(data, hypothesis, sentence):
 
 
 @pytest.mark.parametrize(
-    "hypothesis", ["kernel", "nystrom", Kernel("linear"), Nystrom(centres="leverage"), Nystrom(5, centres="leverage")], ids=repr
+    "hypothesis",
+    ["kernel", "nystrom", Kernel("linear"), Nystrom(centres="leverage"), Nystrom(5, centres="leverage")],
+    ids=repr,
 )
 def test_inputs_that_say_nothing_leave_the_intercept(hypothesis):
     X, y = np.zeros((30, 2)), np.arange(30) % 3
