@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
@@ -82,8 +82,8 @@ class KernelPredictor(BaseEstimator):
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        if len(y) != n:
-            raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
+        if _num_samples(y) != n:
+            raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
         if n < 2:
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         task = self._task(self.loss, y)
@@ -171,7 +171,8 @@ class KernelPredictor(BaseEstimator):
 
     def predict_weights(self, X: Any, alpha: float | None = None) -> np.ndarray:
         """a_i(x), one row per example and one column per training point."""
-        return self._average(X, np.eye(len(self._y)), alpha)
+        check_is_fitted(self)
+        return self._average(X, np.eye(len(self._weights)), alpha)
 
     def predict_moments(self, X: Any, alpha: float | None = None) -> np.ndarray:
         """mu(x) = sum_i a_i(x) phi(y_i); for a callable loss phi indicates the distinct labels."""
