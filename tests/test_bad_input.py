@@ -103,6 +103,7 @@ CASES = {
         lambda: tl.TaskLossEstimator(class_weight={0: -1.0}).fit(X, y),
         "class_weight must give each label a finite weight that is not negative",
     ),
+    "class weight text": (lambda: tl.TaskLossEstimator(class_weight={0: "a"}).fit(X, y), "class_weight must give"),
     "nan class weight": (lambda: tl.TaskLossEstimator(class_weight={0: np.nan}).fit(X, y), "class_weight must give"),
     "abstain nan": (
         lambda: tl.TaskLossEstimator(tl.losses.Abstain(cost=np.nan)).fit(X, y),
