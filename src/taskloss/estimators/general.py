@@ -164,7 +164,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             present = np.unique(codes)
             given = self.class_weight
             if not isinstance(given, str):
-                if not all(isinstance(w, numbers.Real) and 0 <= w < np.inf for w in given.values()):
+                if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
                     raise ValueError(
                         f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
                     )
