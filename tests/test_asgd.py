@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from benchmarks.asgd import Circle, measure
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -230,12 +231,87 @@ def test_every_face_streams(data):
     ]
     for face, y, classes in faces:
         for hypothesis in ("linear", "nystrom", "kernel"):
-            if hypothesis == "kernel" and getattr(face, "shared", False):
-                continue
             model = type(face)(**{**face.get_params(deep=False), "hypothesis": hypothesis})
             model.fit_stream([(X[:60], y[:60]), (X[60:], y[60:], np.ones(60))], classes=classes)
             assert np.isfinite(model.score(X, y))
             assert model._stream.state.seen == len(X)
+
+
+def test_thresholds_share_one_function_in_a_growing_sum(data):
+    """With the linear kernel that is the linear hypothesis, projections and all."""
+    X, y = data
+    for radius in (0.5, 10.0):
+        solver = ASGD(radius=radius, batch_size=3)
+        linear, kernel = (
+            tl.OrdinalClassifier(order=list("abc"), hypothesis=h, solver=solver).fit_stream(
+                [(X[:50], y[:50]), (X[50:], y[50:])]
+            )
+            for h in ("linear", Kernel("linear"))
+        )
+        np.testing.assert_allclose(kernel.predict_scores(X), linear.predict_scores(X), atol=1e-10)
+    fitted = tl.OrdinalClassifier(hypothesis="kernel").partial_fit(X, y, classes=list("abc"))
+    assert fitted.predict_scores(X).shape == (120, 2)
+
+
+def test_an_interrupt_within_the_kernel_leaves_points_and_coefficients_together(data):
+    X, y = data
+    calls = []
+
+    def kernel(A, B):
+        calls.append(len(B))
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return A @ B.T
+
+    batches = [(X[i : i + 20], y[i : i + 20]) for i in range(0, 120, 20)]
+    model = classifier(Kernel(kernel), step=0.1)
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model.fit_stream(batches, classes=list("abc"))
+    seen = model._stream.state.seen
+    assert 0 < seen < 120
+    assert model.solution_.status is Status.INTERRUPTED
+    assert not model.solution_.converged
+    reference = classifier(Kernel("linear"), step=0.1).partial_fit(X[:seen], y[:seen], classes=list("abc"))
+    np.testing.assert_allclose(model.predict_scores(X), reference.predict_scores(X), atol=1e-12)
+    np.testing.assert_allclose(
+        model.partial_fit(X[seen:], y[seen:]).predict_scores(X),
+        reference.partial_fit(X[seen:], y[seen:]).predict_scores(X),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.5), Kernel("polynomial", gamma=0.5, degree=2)], ids=repr)
+def test_batches_may_be_empty_dense_and_sparse(data, hypothesis):
+    X, y = data
+    whole = classifier(hypothesis, step=0.1).partial_fit(X, y, classes=list("abc"))
+    for first, second in ((np.asarray, csr_matrix), (csr_matrix, np.asarray)):
+        batches = [(X[:0], y[:0]), (first(X[:60]), y[:60]), (X[:0], y[:0]), (second(X[60:]), y[60:])]
+        model = classifier(hypothesis, step=0.1).fit_stream(batches, classes=list("abc"))
+        np.testing.assert_allclose(model.predict_scores(X), whole.predict_scores(X), atol=1e-10)
+
+
+def test_sets_and_signs_are_streamed(data):
+    X = data[0]
+    signs = np.where(X[:, :2] > 0, 1, -1)
+    first = (signs < 0).all(1)
+    rows = np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)])
+    model = tl.MultilabelClassifier().fit_stream(tl.streams.from_arrays(X[rows], signs[rows], 8))
+    assert set(np.unique(model.predict(X))) == {-1, 1}
+    sets = [{name for name, x in zip("ab", row, strict=True) if x > 0} for row in signs]
+    streamed = tl.MultilabelClassifier().fit_stream(tl.streams.from_arrays(X, sets, 50), classes=["a", "b"])
+    whole = tl.MultilabelClassifier().partial_fit(X, sets, classes=["a", "b"])
+    assert streamed.predict(X[:3]) == whole.predict(X[:3])
+
+
+def test_files_keep_one_type_of_label(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("u,label\n1,1\n2,2\n\n3,a\n4,1.5\n\n")
+    with pytest.raises(ValueError, match=r"lines 4 to 5: the labels are not all of type int: pass labels=float, or"):
+        list(tl.streams.from_csv(path, size=2))
+    batches = list(tl.streams.from_csv(path, size=2, labels=str))
+    assert [y.tolist() for _, y in batches] == [["1", "2"], ["a"], ["1.5"]]
+    path.write_text("u,label\n1,1\n2,2\n4,1.5\n")
+    assert [y.tolist() for _, y in tl.streams.from_csv(path, size=2, labels=float)] == [[1.0, 2.0], [1.5]]
 
 
 def test_a_stream_that_stops_leaves_a_model(data, capsys):
@@ -331,6 +407,13 @@ def test_bad_solvers_get_one_sentence(data, solver, sentence):
 
 def test_bad_streams_get_one_sentence(tmp_path, data):
     X, y = data
+    with pytest.raises(ValueError, match="batch_size and horizon must be at least one"):
+        classifier(batch_size=0).fit(X, y)
+    with pytest.raises(ValueError, match="batch_size and horizon must be at least one"):
+        classifier(batch_size=0).fit_stream([(X, y)], classes=list("abc"), n_samples=120)
+    for read in (lambda: tl.streams.from_arrays(X, y, 0), lambda: tl.streams.from_csv(tmp_path / "any.csv", size=0)):
+        with pytest.raises(ValueError, match="size must be at least one row, got 0"):
+            next(read())
     abc = list("abc")
 
     def refuses(sentence, model, *args, **kwargs):
@@ -349,7 +432,6 @@ def test_bad_streams_get_one_sentence(tmp_path, data):
     assert "Streams are fitted by ASGD, not by 'lbfgs': leave solver='auto'" in str(error.value.__cause__)
     refuses("class_weight needs all labels", classifier().set_params(class_weight="balanced"), X, y, classes=abc)
     refuses("cannot use a precomputed kernel", classifier(Kernel("precomputed")), X, y, classes=abc)
-    refuses("cannot be streamed with hypothesis='kernel'", tl.OrdinalClassifier(hypothesis="kernel"), X, y, classes=abc)
     link = tl.OrdinalClassifier(surrogate="cumulative-link", solver="asgd")
     refuses("is finite for ordered scores only", link, X, y, classes=abc)
     with pytest.raises(ValueError, match="is finite for ordered scores only"):

@@ -1,6 +1,7 @@
 """Bad input gets one clear sentence, and loses nothing."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -98,6 +99,33 @@ CASES = {
     ),
     "no probabilities": (lambda: tl.DecodedClassifier(LinearSVC()).fit(X, y), "no predict_proba"),
     "prefit nothing": (lambda: tl.DecodedClassifier(prefit=True).predict(X), "needs a fitted estimator"),
+    "negative class weight": (
+        lambda: tl.TaskLossEstimator(class_weight={0: -1.0}).fit(X, y),
+        "class_weight must give each label a finite weight that is not negative",
+    ),
+    "class weight text": (lambda: tl.TaskLossEstimator(class_weight={0: "a"}).fit(X, y), "class_weight must give"),
+    "nan class weight": (lambda: tl.TaskLossEstimator(class_weight={0: np.nan}).fit(X, y), "class_weight must give"),
+    "abstain nan": (
+        lambda: tl.TaskLossEstimator(tl.losses.Abstain(cost=np.nan)).fit(X, y),
+        "cost of abstaining must be a finite number, got nan",
+    ),
+    "abstain text": (
+        lambda: tl.TaskLossEstimator(tl.losses.Abstain(cost="a")).fit(X, y),
+        "cost of abstaining must be a finite number, got 'a'",
+    ),
+    "output names": (
+        lambda: tl.CostSensitiveClassifier(tl.losses.CostMatrix(np.eye(3), outputs=["a", "b"])).fit(X, y),
+        "2 names were given for the 3 rows",
+    ),
+    "order and names": (
+        lambda: tl.OrdinalClassifier(tl.losses.CostMatrix(np.eye(3), labels=[0, 1, 2]), order=[0, 1, 3]).fit(X, y % 2),
+        r"names its labels \[0, 1, 2\], but the labels in use are \[0, 1, 3\]",
+    ),
+    "missing words": (
+        lambda: tl.TaskLossEstimator().fit(X, pd.Series(["a", "b", None] * 10, dtype="string")),
+        "y contains NaN or None",
+    ),
+    "huge features": (lambda: tl.TaskLossEstimator().fit(X * 1e200, y), "squares are not finite: scale them"),
     "order twice": (lambda: tl.OrdinalClassifier(order=[0, 1, 1, 2]).fit(X, y), "twice"),
 }
 
@@ -135,6 +163,13 @@ def test_a_surrogate_that_is_not_calibrated_warns():
 def test_no_convergence_warns_with_advice():
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         tl.TaskLossEstimator(max_iter=1, alpha=1e-6).fit(X, y)
+
+
+def test_a_search_that_rounding_stops_far_from_the_minimum_warns():
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        model = tl.TaskLossEstimator().fit((X * 1e6).astype(np.float32), y)
+    assert model.solution_.optimality > 1e-4
+    assert not model.solution_.converged
 
 
 def test_a_label_that_never_occurs_is_no_harm():

@@ -10,10 +10,12 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskloss as tl
@@ -102,6 +104,17 @@ def test_tuples_are_labels(iris):
     assert model.score(X, paths) > -0.2
 
 
+def test_tuples_are_labels_without_a_tree_too(iris):
+    X, y = iris
+    pairs = [[("a", 0), ("a", 1), ("b", 0)][i] for i in y]
+    for loss in ("zero-one", tl.losses.TreeDistance(), tl.losses.CostMatrix(1 - np.eye(3), labels=sorted(set(pairs)))):
+        model = tl.TaskLossEstimator(loss).fit(X, pairs)
+        assert model.classes_.tolist() == [("a", 0), ("a", 1), ("b", 0)]
+        assert model.predict(X[:1])[0] == ("a", 0)
+    listed = tl.OrdinalClassifier(order=[("b", 0), ("a", 1), ("a", 0)]).fit(X, pd.Series(pairs))
+    assert listed.classes_.tolist() == [("b", 0), ("a", 1), ("a", 0)]
+
+
 def test_pandas_and_polars_in(iris):
     X, y = iris
     names = np.array(["a", "b", "c"])[y]
@@ -127,6 +140,20 @@ def test_a_cost_frame_brings_its_own_names(iris):
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
+def test_a_frames_default_index_names_nothing(iris):
+    X, y = iris
+    names = np.array(["a", "b", "c"])
+    costs = pd.DataFrame([[0, 1, 2], [1, 0, 3], [5, 1, 0]], columns=names)
+    model = tl.CostSensitiveClassifier(costs).fit(X, names[y])
+    assert model.outputs_.tolist() == names.tolist()
+    np.testing.assert_array_equal(
+        model.predict(X), tl.CostSensitiveClassifier(costs.to_numpy()).fit(X, names[y]).predict(X)
+    )
+    np.testing.assert_array_equal(
+        model.predict(X), tl.CostSensitiveClassifier(pd.DataFrame(costs.to_numpy())).fit(X, names[y]).predict(X)
+    )
+
+
 def test_a_rectangular_matrix_without_names_answers_with_row_numbers(iris):
     X, y = iris
     model = tl.CostSensitiveClassifier([[0, 2, 2], [1, 1, 1], [2, 0, 2], [2, 2, 0]]).fit(X, y)
@@ -144,6 +171,41 @@ def test_order_of_ordinal_labels(iris):
     for model in (listed, by_category, by_enum):
         np.testing.assert_allclose(model.coef_, numbers.coef_)
         assert model.predict(X[:1]).tolist() == ["small"]
+
+
+def test_order_and_a_losss_own_names_may_differ(iris):
+    """The costs of a label stay with it, wherever `order` puts it."""
+    X, y = iris
+    order = ["small", "medium", "large"]
+    costs = pd.DataFrame([[0, 1, 4], [2, 0, 1], [9, 3, 0]], index=order, columns=order)
+    shuffled = costs.loc[["large", "small", "medium"], ["medium", "large", "small"]]
+    options = {"order": order, "alpha": 0.1}
+    one, other = (tl.OrdinalClassifier(tl.losses.CostMatrix(c), **options) for c in (costs, shuffled))
+    names = np.array(order)[y]
+    np.testing.assert_array_equal(one.fit(X, names).predict(X), other.fit(X, names).predict(X))
+    assert other.classes_.tolist() == order
+    assert other.score(X, names) == pytest.approx(one.score(X, names))
+    tree = tl.losses.TreeDistance(["medium", "large", "small"])
+    np.testing.assert_array_equal(
+        tl.OrdinalClassifier(tree, **options).fit(X, names).loss_.label_names().tolist(), order
+    )
+
+
+def test_columns_of_label_frames_are_known_by_name():
+    X, y = make_multilabel_classification(100, n_classes=3, random_state=1)
+    frame = pd.DataFrame(y, columns=["a", "b", "c"])
+    model = tl.MultilabelClassifier().fit(X, frame)
+    assert model.score(X, frame[["c", "a", "b"]]) == model.score(X, frame)
+    with pytest.raises(ValueError, match="Unknown column of y 'd'"):
+        model.score(X, frame.rename(columns={"c": "d"}))
+
+
+def test_lists_of_labels_need_not_be_words():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    lists = [[j for j in (0, 1) if x[j] > 0] for x in X]
+    model = tl.MultilabelClassifier().fit(X, lists)
+    assert model.classes_.tolist() == [0, 1]
+    assert model.score(X, lists) > -0.1
 
 
 def test_label_sets_in_and_out():
@@ -192,12 +254,39 @@ def test_other_losses_on_an_ordinal_fit(iris):
     np.testing.assert_array_equal(model.predict(X, loss="squared"), np.rint(q @ np.arange(3)))
 
 
+def test_other_losses_as_matrices_and_in_another_order(iris):
+    X, y = iris
+    names = np.array(["a", "b", "c"])
+    model = tl.TaskLossEstimator(alpha=0.1).fit(X, names[y])
+    costs = pd.DataFrame([[0, 1, 8], [4, 0, 1], [1, 2, 0]], index=names, columns=names)
+    expected = names[(model.predict_proba(X) @ costs.to_numpy().T).argmin(1)]
+    for loss in (costs.to_numpy(), costs, costs.loc[["c", "b", "a"], ["b", "c", "a"]]):
+        np.testing.assert_array_equal(model.predict(X, loss=loss), expected)
+
+
+def test_other_losses_that_need_another_embedding(iris):
+    """Thresholds and the edges of a tree are different moments; both give the law over labels."""
+    X, y = iris
+    names = np.array(["a/x", "a/y", "b"])
+    tree = tl.losses.TreeDistance(list(names))
+    in_tree = tl.TaskLossEstimator(tree, surrogate="independent", alpha=0.1).fit(X, names[y])
+    ordinal = tl.OrdinalClassifier(order=names, alpha=0.1).fit(X, names[y])
+    for model in (in_tree, ordinal):
+        q = model.loss_.probabilities(model.predict_moments(X))
+        for loss in ("zero-one", "absolute", tree):
+            matrix = tl.losses.Loss.resolve(loss).bind(3).matrix()
+            np.testing.assert_array_equal(model.predict(X, loss=loss), names[(q @ matrix.T).argmin(1)])
+
+
 def test_costs_per_example_through_predict(iris):
     X, y = iris
     model = tl.TaskLossEstimator(alpha=0.1).fit(X, y)
     costs = np.random.default_rng(0).uniform(0, 3, (len(X), 3, 3))
     np.testing.assert_array_equal(
         model.predict(X, costs=costs), np.einsum("nzy,ny->nz", costs, model.predict_proba(X)).argmin(1)
+    )
+    np.testing.assert_allclose(
+        model.expected_loss(X, costs=costs), np.einsum("nzy,ny->nz", costs, model.predict_proba(X)).min(1)
     )
 
 
@@ -258,6 +347,45 @@ def test_decoded_probabilities_follow_the_losss_order(iris):
     np.testing.assert_array_equal(model.predict(X), np.array(["c", "a", "b"])[(proba @ costs.to_numpy().T).argmin(1)])
 
 
+def test_decoded_labels_in_their_order(iris):
+    X, y = iris
+    order = ["low", "mid", "high"]
+    names = np.array(order)[y]
+    category = pd.Series(pd.Categorical(names, categories=order, ordered=True))
+    base = LogisticRegression(max_iter=1000)
+    q = LogisticRegression(max_iter=1000).fit(X, y).predict_proba(X)
+    expected = np.array(order)[(np.cumsum(q, 1) < 0.5).sum(1)]
+    fitted = clone(base).fit(X, names)
+    models = (
+        tl.DecodedClassifier(base, "absolute").fit(X, category),
+        tl.DecodedClassifier(base, "absolute", order=order).fit(X, names),
+        tl.DecodedClassifier(fitted, "absolute", order=order, prefit=True),
+    )
+    for model in models:
+        assert model.classes_.tolist() == order
+        np.testing.assert_array_equal(model.predict(X), expected)
+        assert model.score(X, names) == pytest.approx(-np.abs((np.cumsum(q, 1) < 0.5).sum(1) - y).mean())
+
+
+def test_decoding_a_fitted_classifier_needs_no_fit(iris):
+    X, y = iris
+    fitted = LogisticRegression(max_iter=1000).fit(X, y)
+    abstain = tl.losses.Abstain(cost=0.1)
+    expected = tl.DecodedClassifier(fitted, abstain, prefit=True).fit(X, y).score(X, y)
+    assert tl.DecodedClassifier(fitted, abstain, prefit=True).score(X, y) == expected
+    assert tl.DecodedClassifier(fitted, abstain, prefit=True).classes_.tolist() == [0, 1, 2]
+    assert tl.DecodedClassifier(fitted, abstain, prefit=True).outputs_.tolist() == [0, 1, 2, -1]
+    assert tl.DecodedClassifier(fitted, abstain, prefit=True).expected_loss(X).max() == pytest.approx(0.1)
+    with pytest.raises(NotFittedError, match="prefit=True needs a fitted estimator"):
+        tl.DecodedClassifier(LogisticRegression(), abstain, prefit=True).predict(X)
+
+
+def test_calibration_gives_probabilities_to_what_has_none(iris):
+    X, y = iris
+    model = tl.DecodedClassifier(LinearSVC(), tl.losses.Abstain(cost=0.2), calibration="sigmoid", cv=3).fit(X, y)
+    assert model.score(X, y) > -0.2
+
+
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_decoded_boosting(iris, library):
     X, y = iris
@@ -303,6 +431,36 @@ def test_scorer_selects_on_the_task_loss(iris):
     many = tl.MultilabelClassifier().fit(Xm, ym)
     assert tl.losses.Hamming().scorer()(many, Xm, ym) == pytest.approx(many.score(Xm, ym))
     assert pickle.loads(pickle.dumps(loss.scorer())).loss == loss
+
+
+def test_scorer_knows_the_labels_of_the_fit(iris):
+    X, y = iris
+    order = ["low", "mid", "high"]
+    category = pd.Series(pd.Categorical(np.array(order)[y], categories=order, ordered=True))
+    scorer = tl.losses.Absolute().scorer()
+    logistic = LogisticRegression(max_iter=1000).fit(X, category)
+    codes = {name: i for i, name in enumerate(order)}
+    off = [abs(codes[z] - codes[t]) for z, t in zip(logistic.predict(X[40:60]), category[40:60], strict=True)]
+    assert scorer(logistic, X[40:60], category[40:60]) == pytest.approx(-np.mean(off))
+    ordinal = make_pipeline(StandardScaler(), tl.OrdinalClassifier(order=order)).fit(X, category.astype(str))
+    assert scorer(ordinal, X, category.astype(str)) == ordinal.score(X, category.astype(str))
+
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    sets = np.empty(60, dtype=object)
+    sets[:] = [{name for name, x in zip("ab", row, strict=True) if x > 0} for row in rows]
+    hamming = tl.losses.Hamming().scorer()
+    for model in (tl.MultilabelClassifier(), make_pipeline(StandardScaler(), tl.MultilabelClassifier())):
+        assert np.isfinite(cross_val_score(model, rows, sets, scoring=hamming, error_score="raise")).all()
+        model.fit(rows, sets)
+        some = [i for i, row in enumerate(sets) if row == {"a"}]
+        assert hamming(model, rows[some], sets[some]) == model.score(rows[some], sets[some])
+    signs = np.where(rows > 0, 1, -1)
+    model = tl.MultilabelClassifier().fit(rows, signs)
+    none = (signs < 0).all(1)
+    assert hamming(model, rows[none], signs[none]) == model.score(rows[none], signs[none])
+    predictor = tl.KernelPredictor(tl.losses.Hamming()).fit(rows, sets)
+    assert hamming(predictor, rows[some], sets[some]) == predictor.score(rows[some], sets[some])
+    assert scorer(tl.KernelPredictor("absolute").fit(X, category), X, category) > -0.1
 
 
 def test_clone_pickle_and_repr(iris):

@@ -301,14 +301,28 @@ def test_every_face_takes_a_kernel_by_name(name):
         np.testing.assert_allclose(v, model.predict_scores(X), atol=1e-6)
 
 
+LEAVE_ONE_OUT = "gamma is scaled to all rows alike, and leave-one-out risk leaves out a row with all its weight"
+
+
+def exceptions(estimator):
+    """The checks that an estimator may fail, each with its reason."""
+    if isinstance(estimator, tl.KernelPredictor) and estimator.alpha == "loo":
+        return {
+            "check_sample_weight_equivalence_on_dense_data": LEAVE_ONE_OUT,
+            "check_sample_weight_equivalence_on_sparse_data": LEAVE_ONE_OUT,
+        }
+    return SETS if isinstance(estimator, tl.MultilabelClassifier) else {}
+
+
 @parametrize_with_checks(
     [
         tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.5), solver="newton", tol=1e-20),
         tl.CostSensitiveClassifier(hypothesis=Nystrom(gamma=0.5), solver="newton", tol=1e-20),
         tl.MultilabelClassifier(hypothesis=Kernel(gamma=0.5), solver="newton", tol=1e-20),
         tl.KernelPredictor(),
+        tl.KernelPredictor(gamma=0.5, alpha=1e-3),
     ],
-    expected_failed_checks=lambda estimator: SETS if isinstance(estimator, tl.MultilabelClassifier) else {},
+    expected_failed_checks=exceptions,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -355,6 +369,30 @@ def test_warm_start_does_not_mistake_other_coordinates(data):
     np.testing.assert_allclose(model.fit(X[::-1], y[::-1]).predict_scores(X), fresh.predict_scores(X), atol=1e-9)
 
 
+@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.4), Nystrom(30, gamma=0.4)], ids=repr)
+def test_warm_start_goes_on_where_the_inputs_are_the_same(data, hypothesis):
+    X, y = data
+    model = tl.CostSensitiveClassifier(hypothesis=hypothesis, warm_start=True).fit(X, y)
+    first = model.n_iter_
+    assert model.fit(X, y).n_iter_ <= 1 < first
+    model.partial_fit(X, y)  # a stream's theta are coefficients of another kind
+    assert model.fit(X, y).n_iter_ == first
+
+
+def test_a_sparse_precomputed_kernel_is_a_dense_one(data):
+    X, y = data
+    k = rbf_kernel(X, gamma=0.4)
+    dense, thin = (
+        tl.CostSensitiveClassifier(hypothesis=Kernel("precomputed")).fit(a, y).predict_proba(a)
+        for a in (k, sparse.csr_matrix(k))
+    )
+    np.testing.assert_allclose(thin, dense, atol=1e-8)
+    predictor = tl.KernelPredictor(kernel="precomputed").fit(sparse.csr_matrix(k), y)
+    np.testing.assert_array_equal(
+        predictor.predict(sparse.csr_matrix(k)), tl.KernelPredictor(kernel="precomputed").fit(k, y).predict(k)
+    )
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -375,7 +413,8 @@ def indefinite(A, B):
         (Kernel(gamma="auto"), "gamma must be a number above zero, 'scale' or None"),
         (Kernel("precomputed"), "The kernel matrix of the training points must be square"),
         (Nystrom(500), "n_centres=500 is more than the 150 training points"),
-        (Nystrom(0), "n_centres must be at least 1"),
+        (Nystrom(0), "n_centres must be a whole number, at least 1"),
+        (Nystrom(20.5), "n_centres must be a whole number, at least 1, got 20.5"),
         (Nystrom(10, centres="best"), "centres must be 'uniform' or 'leverage'"),
         (Nystrom(10, kernel="precomputed"), "Nystrom makes kernel values as it needs them"),
     ],
@@ -386,7 +425,11 @@ def test_bad_kernels_get_one_sentence(data, hypothesis, sentence):
         tl.CostSensitiveClassifier(hypothesis=hypothesis).fit(*data)
 
 
-@pytest.mark.parametrize("hypothesis", ["kernel", "nystrom", Kernel("linear")], ids=repr)
+@pytest.mark.parametrize(
+    "hypothesis",
+    ["kernel", "nystrom", Kernel("linear"), Nystrom(centres="leverage"), Nystrom(5, centres="leverage")],
+    ids=repr,
+)
 def test_inputs_that_say_nothing_leave_the_intercept(hypothesis):
     X, y = np.zeros((30, 2)), np.arange(30) % 3
     model = tl.CostSensitiveClassifier(hypothesis=hypothesis, tol=1e-12).fit(X, y)

@@ -122,7 +122,8 @@ def test_callable_and_library_loss_agree(data):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("spec", ["absolute", "callable", "singles"])
-def test_leave_one_out_is_refitting(data, fit_intercept, spec):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_is_refitting(data, fit_intercept, spec, weighted):
     """The path's risks are those of n refits, labels that only the left-out row shows being no candidates."""
     X, codes = data[0][:25], data[1][:25]
     if spec == "singles":
@@ -132,16 +133,30 @@ def test_leave_one_out_is_refitting(data, fit_intercept, spec):
     alphas = [1e-4, 1e-2, 1.0]
     options = {"kernel": "precomputed", "fit_intercept": fit_intercept}
     k = rbf_kernel(X, gamma=0.5)
-    path = tl.KernelPredictor(loss, alphas=alphas, **options).fit(k, y)
+    weights = np.random.default_rng(5).uniform(0.5, 2, 25) if weighted else np.ones(25)
+    weights *= 25 / weights.sum()
+    path = tl.KernelPredictor(loss, alphas=alphas, **options).fit(k, y, weights)
     for alpha, risk in zip(alphas, path.loo_risks_, strict=True):
         total = 0.0
         for i in range(25):
             rest = np.delete(np.arange(25), i)
             # n alpha is what ridge regression adds to the diagonal: the same for n - 1 points at a larger alpha.
-            one = tl.KernelPredictor(loss, alpha=alpha * 25 / 24, **options).fit(k[np.ix_(rest, rest)], y[rest])
-            total -= one.score(k[i : i + 1, rest], y[i : i + 1]) / 25
+            one = tl.KernelPredictor(loss, alpha=alpha * 25 / weights[rest].sum(), **options)
+            one.fit(k[np.ix_(rest, rest)], y[rest], weights[rest])
+            total -= weights[i] * one.score(k[i : i + 1, rest], y[i : i + 1]) / 25
         assert risk == pytest.approx(total, abs=1e-9)
     assert path.alpha_ == alphas[int(np.flatnonzero(path.loo_risks_ == path.loo_risks_.min())[-1])]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_weights_are_repeated_rows(data, fit_intercept):
+    X, y = data
+    counts = np.random.default_rng(4).integers(0, 3, 90)
+    options = {"gamma": 0.5, "fit_intercept": fit_intercept}
+    rows = np.repeat(np.arange(90), counts)
+    weighted = tl.KernelPredictor("absolute", alpha=1e-3, **options).fit(X, y, sample_weight=counts)
+    repeated = tl.KernelPredictor("absolute", alpha=1e-3, **options).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict_moments(X), repeated.predict_moments(X), atol=1e-8)
 
 
 def test_path_is_one_decomposition(data):
@@ -214,6 +229,57 @@ def test_another_loss_on_the_same_weights(data):
     np.testing.assert_array_equal(model.predict(X, loss="squared"), squared.predict(X))
     np.testing.assert_array_equal(model.predict(X, loss=lambda z, t: float((z - t) ** 2)), squared.predict(X))
     np.testing.assert_allclose(model.expected_loss(X, loss="squared"), squared.expected_loss(X))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [tl.losses.NDCG(), tl.losses.PrecisionAt(2), tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)],
+    ids=repr,
+)
+def test_rankings_and_matchings_are_decoded_from_their_embedding(data, loss):
+    """As the same loss given as a callable would be, with every output a candidate."""
+    X = data[0]
+    scores = np.argsort(X @ np.random.default_rng(3).normal(size=(3, 5)), axis=1)
+    y = scores[:, :4] if loss.kind == "matching" and loss.n_columns else scores[:, :4].argsort(axis=1)
+    model = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3).fit(X, y)
+    bound = model._fitted.loss
+
+    def pairs(z, t):
+        return bound(np.asarray(z)[None], np.asarray(t)[None])[0]
+
+    listed = tl.KernelPredictor(pairs, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
+    np.testing.assert_allclose(model.expected_loss(X), listed.expected_loss(X), atol=1e-8)
+    assert model.predict(X).shape == (90, 4)
+    assert model.score(X, y) == pytest.approx(listed.score(X, y))
+    given = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
+    np.testing.assert_allclose(model.expected_loss(X), given.expected_loss(X), atol=1e-8)
+
+
+def test_losses_as_classes_and_matrices(data):
+    X, y = data
+    matrix = tl.losses.Absolute(4).matrix()
+    expected = tl.KernelPredictor("absolute", alpha=1e-3).fit(X, y).predict(X)
+    np.testing.assert_array_equal(tl.KernelPredictor(tl.losses.Absolute, alpha=1e-3).fit(X, y).predict(X), expected)
+    np.testing.assert_array_equal(tl.KernelPredictor(matrix, alpha=1e-3).fit(X, y).predict(X), expected)
+    np.testing.assert_array_equal(tl.KernelPredictor(alpha=1e-3).fit(X, y).predict(X, loss=matrix), expected)
+
+
+def test_costs_per_example_and_weights_in_score(data):
+    X, y = data
+    model = tl.KernelPredictor("absolute", alpha=1e-3).fit(X, y)
+    listed = tl.KernelPredictor(lambda z, t: abs(z - t), alpha=1e-3, candidates=[0, 1, 2, 3]).fit(X, y)
+    order = listed.labels_.astype(int)
+    costs = np.random.default_rng(0).uniform(0, 3, (90, 4, 4))
+    expected = np.einsum("nzy,ny->nz", costs, model.predict_moments(X))
+    for one, table in ((model, costs), (listed, costs[:, :, order])):
+        np.testing.assert_array_equal(one.predict(X, costs=table).astype(int), expected.argmin(1))
+        np.testing.assert_allclose(one.expected_loss(X, costs=table), expected.min(1))
+    price = np.zeros((90, 4))
+    price[:, 0] = 100
+    assert (model.predict(X, costs=price) > 0).all()
+    assert model.score(X, y, sample_weight=y == 1) == pytest.approx(-np.abs(model.predict(X) - y)[y == 1].mean())
+    with pytest.raises(ValueError, match="outputs that can be listed"):
+        tl.KernelPredictor("absolute", refine=lambda z, f: z).fit(X, y).predict(X, costs=price)
 
 
 def test_behaves_as_an_estimator(data, capsys):

@@ -21,6 +21,7 @@ from taskloss.surrogates import (
     Multinomial,
     OneVsAll,
     Quadratic,
+    Surrogate,
     automatic,
 )
 from taskloss.surrogates.legendre import negative_entropy
@@ -70,6 +71,27 @@ def test_gradient_agrees_with_finite_differences(part):
         numeric = numeric_gradient(lambda u, phi=phi: part.value(u, phi), v)
         tolerance = 1e-5 if isinstance(part, Legendre) else 1e-7
         np.testing.assert_allclose(part.gradient(v, phi), numeric, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "part", [Independent("exponential", 3), OneVsAll("square", 3), CumulativeLink("probit", 4)], ids=repr
+)
+def test_the_base_derives_value_and_gradient_from_potential_and_links(part):
+    rng = np.random.default_rng(2)
+    v, phi = scores(part, rng), moments(part, rng)
+    value, gradient = Surrogate.value_and_gradient(_Bare(part), v, phi)
+    np.testing.assert_allclose(value, part.value(v, phi), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(gradient, part.gradient(v, phi), rtol=1e-6, atol=1e-7)
+
+
+class _Bare(Surrogate):
+    """Another surrogate's potential and links, and no more."""
+
+    canonical = False
+
+    def __init__(self, part):
+        self.potential, self.potential_gradient = part.potential, part.potential_gradient
+        self.link, self.inverse_link = part.link, part.inverse_link
 
 
 @every_surrogate

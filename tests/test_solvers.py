@@ -54,6 +54,23 @@ def test_each_column_is_solved_as_if_alone(solver):
         np.testing.assert_allclose(together[:, [j]], single, atol=1e-4)
 
 
+class Kink(Columns):
+    """The same, with the sum of |theta| in the first column: its gradient never falls, and no step leaves the kink."""
+
+    def value_and_gradient(self, theta):
+        value, gradient = super().value_and_gradient(theta)
+        value[0], gradient[:, 0] = 1 + np.abs(theta[:, 0]).sum(), np.where(theta[:, 0] < 0, -1.0, 1.0)
+        return value, gradient
+
+
+def test_a_column_that_is_stuck_does_not_stop_the_others():
+    problem = Kink(np.random.default_rng(0))
+    solution = LBFGS(tol=1e-14).minimise(problem, np.zeros((8, 3)))
+    assert solution.status is Status.STALLED
+    assert not solution.converged  # the first column's slope says nothing of a minimum
+    np.testing.assert_allclose(solution.theta[:, 1:], problem.m[:, 1:], atol=1e-4)
+
+
 def random_risk(surrogate, hypothesis, rng, n=60, d=4, alpha=0.05, sparse=False):
     X = rng.normal(size=(n, d))
     if sparse:

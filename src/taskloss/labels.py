@@ -10,21 +10,24 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .losses.base import Loss
+from .losses.base import Loss, name_array
 
 
 class Classes:
-    """One label per row, of any type. Codes follow the loss's own label names, an ordered category's order, or sorting."""
+    """One label per row, of any type. Codes follow the order given, the loss's own label names, an ordered category's
+    order, or sorting.
+    """
 
     def __init__(self, y: Any, loss: Loss, order: Any = None):
         values = _column(y)
         names = order if order is not None else loss.label_names()
         if names is None:
-            names = _ordered_categories(y)
+            names = ordered_categories(y)
         if names is None:
-            check_classification_targets(values)
+            if not (values.dtype.kind == "O" and len(values) and isinstance(values[0], tuple)):
+                check_classification_targets(values)
             names = _unique(values)
-        self.classes = np.asarray(names) if not isinstance(names, np.ndarray) else names
+        self.classes = name_array(names)
         if len(set(self.classes.tolist())) != len(self.classes):
             raise ValueError("The list of labels names one of them twice.")
 
@@ -60,14 +63,14 @@ class LabelSets:
     def __init__(self, y: Any, loss: Loss, order: Any = None):
         self.as_sets = _is_sets(y)
         if self.as_sets:
-            self.classes = (
-                np.asarray(order) if order is not None else _unique(_objects([label for row in y for label in row]))
-            )
+            names = order if order is not None else _unique(name_array([label for row in y for label in row]))
+            self.classes = name_array(names)
         else:
-            columns = getattr(y, "columns", None)
-            self.classes = np.arange(y.shape[1]) if columns is None else np.asarray(columns)
+            self.named = hasattr(y, "columns")
+            self.classes = np.asarray(y.columns) if self.named else np.arange(y.shape[1])
             # Any two values will do, such as -1 and 1: the larger means that the label is there.
             found = _unique_in_blocks(y.data if sparse.issparse(y) else np.asarray(y))
+            found = np.array([-1, 1]) if found.tolist() == [-1] else found
             self.values = found if len(found) == 2 and not sparse.issparse(y) else np.array([0, 1])
 
     @property
@@ -81,10 +84,13 @@ class LabelSets:
     def encode(self, y: Any) -> np.ndarray:
         if self.as_sets:
             rows = [i for i, row in enumerate(y) for _ in row]
-            columns = _codes(_objects([label for row in y for label in row]), self.classes, "label")
+            columns = _codes(name_array([label for row in y for label in row]), self.classes, "label")
             out = np.zeros((len(y), self.size), dtype=np.int8)
             out[rows, columns] = 1
             return out
+        if self.named and hasattr(y, "columns"):
+            _codes(name_array(list(y.columns)), self.classes, "column of y")
+            y = y[self.classes.tolist()] if len(y.columns) == self.size else y
         y = y.toarray() if sparse.issparse(y) else np.asarray(y)
         if y.ndim != 2 or y.shape[1] != self.size:
             raise ValueError(
@@ -128,21 +134,18 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
 
 def _column(y: Any) -> np.ndarray:
     if isinstance(y, list) and y and isinstance(y[0], tuple):
-        return _objects(y)
+        return name_array(y)
     values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every example needs a label.")
-    if values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist()):
+    if values.dtype.kind == "O" and any(_missing(v) for v in values.tolist()):
         raise ValueError("Input y contains NaN or None: every example needs a label.")
     return values
 
 
-def _objects(values: list) -> np.ndarray:
-    if not any(isinstance(v, tuple) for v in values):
-        return np.asarray(values)
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+def _missing(value: Any) -> bool:
+    """None, NaN, or pandas' NA, which will not say whether it equals itself."""
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def _is_sets(y: Any) -> bool:
@@ -152,7 +155,9 @@ def _is_sets(y: Any) -> bool:
     first = next(iter(y), None) if isinstance(y, Iterable) else None
     if isinstance(first, set | frozenset):
         return True
-    return isinstance(first, list | tuple) and not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
+    if not isinstance(first, list | tuple):
+        return False
+    return len({len(row) for row in y}) > 1 or not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
 
 
 def _unique(values: np.ndarray) -> np.ndarray:
@@ -172,7 +177,7 @@ def _unique_in_blocks(values: np.ndarray, rows: int = 1 << 12) -> np.ndarray:
     return np.unique(np.concatenate(blocks)) if blocks else np.unique(values)
 
 
-def _ordered_categories(y: Any) -> np.ndarray | None:
+def ordered_categories(y: Any) -> np.ndarray | None:
     """The categories of an ordered pandas or polars column, in their order."""
     dtype: Any = getattr(y, "dtype", None)
     if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):

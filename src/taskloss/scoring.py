@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from .labels import labels_for
+from .labels import Classes, LabelSets, labels_for, ordered_categories
 from .losses.base import Loss
 
 
@@ -17,8 +18,7 @@ class TaskScorer:
         self.loss = loss
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        order = getattr(estimator, "classes_", None) if self.loss.kind == "classes" else None
-        losses = losses_of(self.loss, estimator.predict(X), y, order)
+        losses = losses_of(self.loss, estimator.predict(X), y, _labels_of(estimator, y))
         return -float(np.average(losses, weights=sample_weight))
 
     def __repr__(self) -> str:
@@ -28,9 +28,24 @@ class TaskScorer:
 def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:
     """The task loss of users' predictions z against users' labels y, example by example.
 
-    order lists the labels in the order of the loss's columns, where the loss itself does not name them.
+    order lists the labels in the order of the loss's columns, where the loss itself does not name them, or is a fitted
+    estimator's own translator of them.
     """
-    named = getattr(loss, "label_names", lambda: None)()
-    labels = labels_for(loss, y, order if named is None and loss.kind == "classes" else named)
+    if isinstance(order, LabelSets if loss.kind == "indicator" else Classes):
+        labels = order
+    else:
+        named = getattr(loss, "label_names", lambda: None)()
+        labels = labels_for(loss, y, named if named is not None else order)
     bound = loss.bind_names(labels.classes).bind(labels.size)
     return bound(labels.encode_outputs(z, bound), labels.encode(y))
+
+
+def _labels_of(estimator: Any, y: Any) -> Any:
+    """The labels as an estimator has learned them, which the y of a fold may lack: its translator, or their order."""
+    fitted = getattr(estimator, "best_estimator_", estimator)
+    fitted = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    labels = getattr(fitted, "labels_", None)
+    if isinstance(labels, Classes | LabelSets):
+        return labels
+    order = ordered_categories(y)
+    return getattr(estimator, "classes_", None) if order is None else order

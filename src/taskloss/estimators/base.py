@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..losses.base import Loss
-from ..losses.tabular import CostMatrix, ZeroOne
+from ..losses.tabular import CostMatrix, Tabular, ZeroOne
 from ..solvers.base import Progress, Solution, Solver
 
 
@@ -70,15 +70,16 @@ class Decoder(ClassifierMixin, BaseEstimator):
         output.
         """
         loss, mu = self._loss_and_moments(loss, X)
-        return self.labels_.translate(loss.decode(mu, costs) if costs is not None else loss.decode(mu), loss)
+        return self.labels_.translate(loss.decode(mu, costs), loss)
 
-    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
-        """The expected loss of each prediction, as the fitted moments estimate it."""
+    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
+        """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
         loss, mu = self._loss_and_moments(loss, X)
-        return loss.bayes_risk(loss.decode(mu), mu)
+        return risk_of(loss, loss.decode(mu, costs), mu, costs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
+        self._check_fitted()
         z = self.labels_.encode_outputs(self.predict(X), self.loss_)
         losses = self.loss_(z, self.labels_.encode(y))
         return -float(np.average(losses, weights=sample_weight))
@@ -86,7 +87,10 @@ class Decoder(ClassifierMixin, BaseEstimator):
     def predict_moments(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Loss, np.ndarray]:
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Any, np.ndarray]:
         """A loss, fitted or another, and the moments it decodes."""
         mu = self.predict_moments(X)
         loss = self._loss_for(loss)
@@ -94,37 +98,41 @@ class Decoder(ClassifierMixin, BaseEstimator):
 
     def _loss_for(self, loss: Any) -> Loss:
         """The fitted loss, or another one brought to its labels and embedding."""
-        check_is_fitted(self)
+        self._check_fitted()
         if loss is None:
             return self.loss_
-        loss = Loss.resolve(loss)
+        loss = resolve_loss(loss)
         if loss.kind != self.loss_.kind:
             raise ValueError(
                 f"{loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
             )
-        names = loss.label_names() if hasattr(loss, "label_names") else None
-        if names is not None and names.tolist() != self.labels_.classes.tolist():
-            raise ValueError(
-                f"{type(loss).__name__} names its labels {names.tolist()}, but this estimator was fitted on {self.labels_.classes.tolist()}."
-            )
         loss = loss.bind_names(self.labels_.classes).bind(self.labels_.size)
-        return loss.with_params(embedding=self.loss_.embedding) if hasattr(loss, "embedding") else loss
+        return loss.embedded_like(self.loss_) if isinstance(loss, Tabular) else loss
 
     @property
     def classes_(self) -> np.ndarray:
         """The labels, in the order of the loss's columns."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.labels_.classes
 
 
+def risk_of(loss: Any, z: np.ndarray, mu: np.ndarray, costs: Any) -> np.ndarray:
+    """The expected loss of the outputs z, with costs that differ per example where they are given."""
+    if costs is None:
+        return loss.bayes_risk(z, mu)
+    return np.take_along_axis(loss.expected(mu, costs), z[:, None], axis=1)[:, 0]
+
+
+def resolve_loss(spec: Any) -> Loss:
+    """A loss from a loss, its class, its name, or a matrix of costs."""
+    return Loss.resolve(spec) if isinstance(spec, str | Loss | type) else CostMatrix(spec)
+
+
 def as_loss(spec: Any) -> Loss:
-    """A loss from a loss, a name, a matrix of costs, or None for 0-1 loss."""
+    """A loss on labels from a loss, a name, a matrix of costs, or None for 0-1 loss."""
     if spec is None:
         return ZeroOne()
-    if isinstance(spec, str | Loss) or (isinstance(spec, type) and issubclass(spec, Loss)):
-        loss = Loss.resolve(spec)
-    else:
-        loss = CostMatrix(spec)
+    loss = resolve_loss(spec)
     if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
     if loss.kind != "classes":

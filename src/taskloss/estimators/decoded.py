@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ..labels import labels_for
+from ..labels import labels_for, ordered_categories
+from ..losses.base import name_array
 from .base import Decoder, as_loss
 
 
@@ -23,6 +25,8 @@ class DecodedClassifier(Decoder):
     calibration : None, or how to calibrate the probabilities first: "sigmoid", "isotonic" or "temperature".
     cv : folds for the calibration.
     prefit : the estimator is fitted already: it is used as it is, and `fit` is needed only for calibration.
+    order : the labels in their order, for losses on ordered labels; None is the order of the loss's own names, of y's
+        ordered category, or of the estimator's `classes_`.
     """
 
     def __init__(
@@ -33,25 +37,27 @@ class DecodedClassifier(Decoder):
         calibration: str | None = None,
         cv: Any = 5,
         prefit: bool = False,
+        order: Any = None,
     ):
         self.estimator = estimator
         self.loss = loss
         self.calibration = calibration
         self.cv = cv
         self.prefit = prefit
+        self.order = order
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator (a copy of it, unless prefit), and the calibration if asked."""
         loss = as_loss(self.loss)
-        labels = labels_for(loss, y)
+        labels = labels_for(loss, y, self.order)
         labels.check()
         labels.encode(y)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
-        self.estimator_ = self._make_estimator()
+        estimator = self._make_estimator()
         if self.calibration is not None or not self.prefit:
-            self.estimator_.fit(X, y, **fit_params)
-        self._settle()
+            estimator.fit(X, y, **fit_params)
+        self._settle(estimator, ordered_categories(y))
         return self
 
     def _make_estimator(self) -> Any:
@@ -60,11 +66,15 @@ class DecodedClassifier(Decoder):
         if self.estimator is None and self.prefit:
             raise ValueError("prefit=True needs a fitted estimator.")
         base = LogisticRegression() if self.estimator is None else self.estimator
-        if not hasattr(base, "predict_proba"):
-            raise ValueError(
-                f"{type(base).__name__} has no predict_proba: decoding needs probabilities; wrap it in CalibratedClassifierCV first."
+        if self.prefit and not hasattr(base, "classes_"):
+            raise NotFittedError(
+                f"prefit=True needs a fitted estimator, and this {type(base).__name__} is not: fit it first, or leave prefit=False."
             )
         if self.calibration is None:
+            if not hasattr(base, "predict_proba"):
+                raise ValueError(
+                    f"{type(base).__name__} has no predict_proba: decoding needs probabilities; pass calibration='sigmoid'."
+                )
             return base if self.prefit else clone(base)
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
@@ -73,14 +83,15 @@ class DecodedClassifier(Decoder):
             FrozenEstimator(base) if self.prefit else clone(base), method=self.calibration, cv=self.cv
         )
 
-    def _settle(self) -> None:
-        """Take labels from the fitted estimator, and fit the loss to them."""
+    def _settle(self, estimator: Any, categories: np.ndarray | None = None) -> None:
+        """Take labels from the fitted estimator, their order from what knows it, and fit the loss to them."""
         loss = as_loss(self.loss)
-        known = np.asarray(self.estimator_.classes_)
-        names = loss.label_names()
-        self.labels_ = labels_for(loss, known, names if names is not None else known)
-        self._columns = self.labels_.encode(known)
-        self.loss_ = loss.bind_names(self.labels_.classes).bind(self.labels_.size)
+        known = name_array(estimator.classes_)
+        orders = (self.order, loss.label_names(), categories, known)
+        labels = labels_for(loss, known, next(order for order in orders if order is not None))
+        self._columns = labels.encode(known)
+        self.loss_ = loss.bind_names(labels.classes).bind(labels.size)
+        self.labels_, self.estimator_ = labels, estimator
         if hasattr(self.estimator_, "n_features_in_"):
             self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
@@ -88,10 +99,7 @@ class DecodedClassifier(Decoder):
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of the loss's columns."""
-        check_is_fitted(self)
-        if not hasattr(self, "estimator_"):
-            self.estimator_ = self._make_estimator()
-            self._settle()
+        self._check_fitted()
         found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
         mu = np.zeros((len(found), self.labels_.size))
         mu[:, self._columns] = found
@@ -99,10 +107,15 @@ class DecodedClassifier(Decoder):
 
     predict_proba = predict_moments
 
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "estimator_"):
+            self._settle(self._make_estimator())
+
     @property
     def outputs_(self) -> np.ndarray:
         """What may be predicted, in the order of the loss's rows."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self.labels_.outputs(self.loss_)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any, Self
 
@@ -41,7 +42,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
         what errors cost, change the loss.
-    warm_start : start from the last fit's parameters.
+    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are.
     verbose : show a progress bar.
 
     Attributes
@@ -64,6 +65,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     warm_start: bool
     verbose: bool
     theta_: np.ndarray
+    hypothesis_: Hypothesis
 
     def __init__(
         self,
@@ -105,7 +107,12 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         risk = EmpiricalRisk(hypothesis, surrogate, X, phi, weights, self.alpha)
         del codes, phi  # the risk keeps its own copy, and label sets are as large as they are wide
         last: Any = getattr(self, "theta_", None)
-        warm = self.warm_start and hypothesis.portable and last is not None and last.shape == risk.start.shape
+        warm = (
+            self.warm_start
+            and last is not None
+            and last.shape == risk.start.shape
+            and hypothesis.agrees(self.hypothesis_)
+        )
         theta = last if warm else risk.start
         with risk.serial_blas():
             solution = self._minimise(risk, risk.flatten(theta), X.dtype)
@@ -157,6 +164,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             present = np.unique(codes)
             given = self.class_weight
             if not isinstance(given, str):
+                if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
+                    raise ValueError(
+                        f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
+                    )
                 given = {int(labels.encode([label])[0]): weight for label, weight in given.items()}
                 given = {code: given.get(code, 1.0) for code in present.tolist()}
             per_class = np.ones(labels.size)

@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
 from ..labels import labels_for
 from ..losses.base import Loss
-from ..losses.tabular import Tabular
+from ..losses.tabular import CostMatrix, Tabular
 from ..solvers.base import Progress
-from .base import keep
+from .base import keep, resolve_loss, risk_of
 
 _GRID = 19  # strengths of penalty that are compared where none is given
 _BLOCK = 1 << 24  # kernel values that are held at one time when predicting
@@ -31,7 +31,8 @@ class KernelPredictor(BaseEstimator):
 
     Parameters
     ----------
-    loss : a callable L(z, y) that returns a number, or a loss of this library or its name.
+    loss : a callable L(z, y) that returns a number, a loss of this library or its name, or a matrix of costs. For losses
+        on rankings and matchings y has one row per example: the relevance of each item, or the column of each row.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept : as in `hypotheses.Kernel`. With a callable kernel the
         inputs may be any objects: k(A, B) takes two sequences of them.
     alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "loo": the one of
@@ -49,7 +50,7 @@ class KernelPredictor(BaseEstimator):
     Attributes
     ----------
     alpha_, alphas_, loo_risks_ : the strength in use, those compared, and their leave-one-out risks.
-    labels_ : the distinct labels seen, where the loss is a callable.
+    labels_, classes_ : the labels in the order of the loss's columns; where the loss is a callable, the distinct ones seen.
     """
 
     def __init__(
@@ -74,22 +75,24 @@ class KernelPredictor(BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to X and y, one output of any type per row."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
         alphas = self._check_alphas()
         X = self._inputs(X, fitting=True)
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        if len(y) != n:
-            raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
+        if _num_samples(y) != n:
+            raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
         if n < 2:
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         task = self._task(self.loss, y)
         self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
         k = np.array(self.gram_(X), dtype=float)
         scale = float(np.trace(k)) / n
-        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self._weights = weights * (n / weights.sum())
+        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept, self._weights)
         self._y, self._fitted = y, task
         self.alphas_ = alphas if alphas is not None else np.logspace(-8, 1, _GRID) * max(scale, 1e-300)
         self.loo_risks_ = self._path(task) if alphas is None or len(alphas) > 1 else np.full(1, np.nan)
@@ -120,29 +123,29 @@ class KernelPredictor(BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=fitting)
 
     def _task(self, loss: Any, y: Any) -> _Embedded | _Listed:
-        if not callable(loss) or isinstance(loss, Loss):
-            if self.candidates is None and self.decoder is None:
-                return _Embedded(Loss.resolve(loss), y)
-            loss = Loss.resolve(loss)
-            labels = labels_for(loss, y)
-            bound = loss.bind_names(labels.classes).bind(labels.size)
+        if callable(loss) and not isinstance(loss, Loss | type):
+            return _Listed(loss, y, self.candidates, self.decoder, self.vectorised, self._progress("loss"))
+        task = _Embedded(resolve_loss(loss), y)
+        if self.candidates is None and self.decoder is None:
+            return task
 
-            def pairs(z: Any, y: Any) -> float:
-                return float(bound(labels.encode_outputs(_one(z), bound), labels.encode(_one(y)))[0])
+        def pairs(z: Any, y: Any) -> float:
+            return float(task.pairwise(_one(z), _one(y))[0])
 
-            return _Listed(pairs, y, self.candidates, self.decoder, False, self._progress("loss"))
-        return _Listed(loss, y, self.candidates, self.decoder, self.vectorised, self._progress("loss"))
+        return _Listed(pairs, y, self.candidates, self.decoder, False, self._progress("loss"))
 
     def _progress(self, what: str) -> Progress | None:
         return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
 
-    # -- the path: with R = U (S + n alpha)^-1 U', residuals are n alpha R y, and without example i they are R y / R_ii
+    # -- the path: with R = U (S + n alpha)^-1 U' and D the roots of the weights, residuals are n alpha D^-1 R D y, and
+    # without example i they are D^-1 R D y / R_ii
 
     def _solve(self, targets: np.ndarray, alpha: float) -> np.ndarray:
         """Coefficients on the kernel's centres, and in the last row the intercepts."""
-        n = len(targets)
-        c = self._vectors @ ((self._vectors.T @ targets) / (self._values + n * alpha)[:, None])
-        intercept = targets.mean(axis=0) - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
+        n, root = len(targets), np.sqrt(self._weights)[:, None]
+        c = root * (self._vectors @ ((self._vectors.T @ (root * targets)) / (self._values + n * alpha)[:, None]))
+        mean = self._weights @ targets / n
+        intercept = mean - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
         return np.vstack([c, intercept])
 
     def _path(self, task: _Embedded | _Listed) -> np.ndarray:
@@ -150,12 +153,14 @@ class KernelPredictor(BaseEstimator):
         progress = self._progress("path")
         shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
         diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
-        rotated = self._vectors.T @ task.targets
+        root = np.sqrt(self._weights)[:, None]
+        rotated = self._vectors.T @ (root * task.targets)
+        inverse = 1 / np.where(root > 0, root, 1.0)  # without a weight, an example's own residual does not count
         risks = []
         for i in range(len(self.alphas_)):
             residuals = self._vectors @ (rotated * shrunk[:, [i]])
-            mu = task.targets - residuals / diagonals[:, [i]]
-            risks.append(float(task.losses(mu).mean()))
+            mu = task.targets - inverse * residuals / diagonals[:, [i]]
+            risks.append(float(self._weights @ task.losses(mu)) / len(mu))
             if progress is not None:
                 progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")
         if progress is not None:
@@ -166,40 +171,46 @@ class KernelPredictor(BaseEstimator):
 
     def predict_weights(self, X: Any, alpha: float | None = None) -> np.ndarray:
         """a_i(x), one row per example and one column per training point."""
-        return self._average(X, np.eye(len(self._y)), alpha)
+        check_is_fitted(self)
+        return self._average(X, np.eye(len(self._weights)), alpha)
 
     def predict_moments(self, X: Any, alpha: float | None = None) -> np.ndarray:
         """mu(x) = sum_i a_i(x) phi(y_i); for a callable loss phi indicates the distinct labels."""
         check_is_fitted(self)
         return self._average(X, self._fitted.targets, alpha)
 
-    def predict(self, X: Any, loss: Any = None, alpha: float | None = None) -> Any:
+    def predict(self, X: Any, loss: Any = None, alpha: float | None = None, costs: Any = None) -> Any:
         """The outputs of least weighted loss.
 
         loss: another loss on the same outputs; the weights are the same. alpha: another strength of the penalty, from
-        the same eigendecomposition.
+        the same eigendecomposition. costs: costs that differ per example, an array (n, Z, Y) in the place of the losses
+        of Z outputs against Y labels, or (n, Z), a price added to each output.
         """
-        check_is_fitted(self)
-        task = self._fitted if loss is None else self._task(loss, self._y)
-        mu = self._average(X, task.targets, alpha)
-        z = task.outputs(task.decode(mu))
+        task, mu = self._weigh(X, loss, alpha, costs)
+        z = task.outputs(task.decode(mu, costs))
         if self.refine is None:
             return z
         return _like([self.refine(one, task.objective(row)) for one, row in zip(z, mu, strict=True)], z)
 
-    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
+    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The weighted loss of each prediction, an estimate of its expectation; weights of both signs may take it below zero."""
-        check_is_fitted(self)
-        task = self._fitted if loss is None else self._task(loss, self._y)
-        mu = self._average(X, task.targets, None)
+        task, mu = self._weigh(X, loss, None, costs)
         if self.refine is None:
-            return task.expected(task.decode(mu), mu)
+            return task.expected(task.decode(mu, costs), mu, costs)
         z = self.predict(X, loss)
         return np.array([task.objective(row)(one) for one, row in zip(z, mu, strict=True)])
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
-        return -float(np.mean(self._fitted.pairwise(self.predict(X), y)))
+        return -float(np.average(self._fitted.pairwise(self.predict(X), y), weights=sample_weight))
+
+    def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[_Embedded | _Listed, np.ndarray]:
+        """What is to be decided, and the moments to decide it by."""
+        check_is_fitted(self)
+        if costs is not None and (self.refine is not None or self.decoder is not None):
+            raise ValueError("costs are for outputs that can be listed: leave out refine and decoder, or the costs.")
+        task = self._fitted if loss is None else self._task(loss, self._y)
+        return task, self._average(X, task.targets, alpha)
 
     def _average(self, X: Any, targets: np.ndarray, alpha: float | None) -> np.ndarray:
         check_is_fitted(self)
@@ -218,6 +229,10 @@ class KernelPredictor(BaseEstimator):
         check_is_fitted(self)
         return self._fitted.labels
 
+    @property
+    def classes_(self) -> Any:
+        return self.labels_
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_targets")
 
@@ -232,10 +247,11 @@ class KernelPredictor(BaseEstimator):
 class _Embedded:
     """A loss of the library: averages of phi(y), decoded by the loss itself."""
 
-    def __init__(self, loss: Loss, y: Any):
-        self.translator = labels_for(loss, y)
+    def __init__(self, loss: Any, y: Any):
+        self.translator: Any = _Rows(loss, y) if loss.kind in ("ranking", "matching") else labels_for(loss, y)
         self.translator.check()
-        loss = loss.bind_names(self.translator.classes).bind(self.translator.size)
+        size = (self.translator.size, loss.n_columns) if loss.kind == "matching" else (self.translator.size,)
+        loss = loss.bind_names(self.translator.classes).bind(*size)
         # Ridge regression on indicators and on any other embedding give the same decisions; only in this one is the
         # constant the same for every output, and the weights need not sum to one.
         self.loss = loss.with_params(embedding="canonical") if isinstance(loss, Tabular) else loss
@@ -243,8 +259,8 @@ class _Embedded:
         self.targets = self.loss.phi(self.codes)
         self.labels = self.translator.classes
 
-    def decode(self, mu: np.ndarray) -> np.ndarray:
-        return self.loss.decode(mu)
+    def decode(self, mu: np.ndarray, costs: Any = None) -> np.ndarray:
+        return self.loss.decode(mu, costs)
 
     def outputs(self, z: np.ndarray) -> Any:
         return self.translator.translate(z, self.loss)
@@ -252,8 +268,8 @@ class _Embedded:
     def losses(self, mu: np.ndarray) -> np.ndarray:
         return self.loss(self.decode(mu), self.codes)
 
-    def expected(self, z: np.ndarray, mu: np.ndarray) -> np.ndarray:
-        return self.loss.bayes_risk(z, mu)
+    def expected(self, z: np.ndarray, mu: np.ndarray, costs: Any = None) -> np.ndarray:
+        return risk_of(self.loss, z, mu, costs)
 
     def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
         encode = self.translator.encode_outputs
@@ -261,6 +277,28 @@ class _Embedded:
 
     def pairwise(self, z: Any, y: Any) -> np.ndarray:
         return self.loss(self.translator.encode_outputs(z, self.loss), self.translator.encode(y))
+
+
+class _Rows:
+    """Structured labels, one row of numbers each, which a loss reads as they are."""
+
+    def __init__(self, loss: Loss, y: Any):
+        if np.ndim(y) != 2:
+            raise ValueError(f"{loss!r} needs y with one row per example, all of one length; got shape {np.shape(y)}.")
+        self.size = np.shape(y)[1]
+        self.classes = np.arange(self.size)
+
+    def check(self) -> None:
+        """Any rows will do; the loss says what it cannot read."""
+
+    def encode(self, y: Any) -> np.ndarray:
+        return np.asarray(y)
+
+    def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
+        return np.asarray(z)
+
+    def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
+        return z
 
 
 class _Listed:
@@ -311,11 +349,10 @@ class _Listed:
             )
         return table
 
-    def decode(self, mu: np.ndarray, hidden: np.ndarray | None = None) -> Any:
+    def decode(self, mu: np.ndarray, costs: Any = None, hidden: np.ndarray | None = None) -> Any:
         if self.decoder is not None:
             return _rows([self.decoder(row, self.labels) for row in mu])
-        assert self.table is not None
-        scores = mu @ self.table.T
+        scores = CostMatrix(self.table).expected(mu, costs)
         if hidden is not None:
             scores[hidden, self.codes[hidden]] = np.inf
         return np.argmin(scores, axis=1)
@@ -325,17 +362,16 @@ class _Listed:
 
     def losses(self, mu: np.ndarray) -> np.ndarray:
         """L at the training points; a label that only its own row shows is no candidate where that row is left out."""
-        z = self.decode(mu, self.alone if self.chosen and len(self.candidates) > 1 else None)
+        z = self.decode(mu, hidden=self.alone if self.chosen and len(self.candidates) > 1 else None)
         if self.decoder is not None:
             return self.pairwise(z, self.labels[self.codes])
         assert self.table is not None
         return self.table[z, self.codes]
 
-    def expected(self, z: Any, mu: np.ndarray) -> np.ndarray:
+    def expected(self, z: Any, mu: np.ndarray, costs: Any = None) -> np.ndarray:
         if self.decoder is not None:
             return np.array([self.objective(row)(one) for one, row in zip(z, mu, strict=True)])
-        assert self.table is not None
-        return np.einsum("nm,nm->n", mu, self.table[z])
+        return risk_of(CostMatrix(self.table), z, mu, costs)
 
     def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
         return lambda z: float(self._table(_rows([z]), self.labels)[0] @ mu)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from ..hypotheses.base import Hypothesis, row_blocks
 from ..hypotheses.kernel import Kernel
@@ -42,6 +43,7 @@ class Streaming:
     class_weight: Any = None
     labels_: Any
     _stream: Any
+    solution_: Solution
 
     @available_if(_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -72,6 +74,8 @@ class Streaming:
             for batch in batches:
                 if not isinstance(batch, tuple) or len(batch) not in (2, 3):
                     raise ValueError("Every batch of a stream must be a tuple (X, y) or (X, y, sample_weight).")
+                if _num_samples(batch[0]) == 0:
+                    continue
                 if not hasattr(self, "_stream"):
                     self._open_stream(batch[0], batch[1], classes, n_samples)
                 self._take(*batch)
@@ -79,10 +83,11 @@ class Streaming:
                     progress.count(self._stream.state.seen, n_samples, "examples")
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        if not hasattr(self, "_stream"):
+        seen = self._stream.state.seen if hasattr(self, "_stream") else 0
+        if not seen:
             raise ValueError("The stream ended before its first batch: there is nothing to fit.")
-        seen = self._stream.state.seen
         if status is Status.INTERRUPTED:
+            self.solution_ = replace(self.solution_, status=status)
             warnings.warn(status.value, ConvergenceWarning, stacklevel=2)
         elif n_samples is not None and seen < n_samples:
             warnings.warn(
@@ -130,6 +135,7 @@ class Streaming:
             )
         solver = ASGD() if isinstance(self.solver, str) and self.solver == "auto" else Solver.resolve(self.solver)
         assert isinstance(solver, ASGD)
+        solver.validate()
         if n_samples is None:
             return solver
         return solver.with_params(horizon=-(-n_samples // solver.batch_size))
@@ -146,9 +152,10 @@ class Streaming:
             for rows in row_blocks(X, stream.rows(X)):
                 stream.take(X[rows], phi[rows], weights[rows])
         finally:  # whatever happened, what was seen is a model
-            self.hypothesis_, self.theta_ = stream.model()
-            self.n_iter_ = stream.state.steps
-            self.solution_ = Solution(self.theta_, np.nan, Status.PASSED, self.n_iter_, 0, np.nan)
+            if stream.state.seen:
+                self.hypothesis_, self.theta_ = stream.model()
+                self.n_iter_ = stream.state.steps
+                self.solution_ = Solution(self.theta_, np.nan, Status.PASSED, self.n_iter_, 0, np.nan)
         return self
 
 
@@ -171,33 +178,34 @@ class _Fixed:
 
 
 class _Growing:
-    """A sum of kernels at all points seen. The intercept is the constant 1 in the kernel k + 1."""
+    """A sum of kernels at all points seen. The intercepts are a constant feature of their own."""
 
     def __init__(self, solver: ASGD, hypothesis: Kernel, surrogate: Surrogate, X: Any, size: int):
-        if hypothesis.shared:
-            raise ValueError(
-                "Thresholds that share one function cannot be streamed with hypothesis='kernel': use 'nystrom', or shared=False."
-            )
         if hypothesis.kernel == "precomputed":
             raise ValueError("A stream cannot use a precomputed kernel, which knows only its training points.")
         self.surrogate = surrogate
         self.hypothesis = hypothesis.with_params(gamma=hypothesis.expansion(X).gram_.gamma)
-        self.state = Expansion(solver, size)
+        self.state = Expansion(solver, size, float(hypothesis.fit_intercept), hypothesis.shared)
         self.points: Any = None
 
     def rows(self, X: Any) -> int:
         return max(1, min(1024, _CHUNK // (self.state.seen + 1024)))
 
     def take(self, X: Any, phi: np.ndarray, weights: np.ndarray) -> None:
-        self.points = X if self.points is None else _stack(self.points, X)
-        gram = self.hypothesis.expansion(self.points).gram_
-        constant = float(self.hypothesis.fit_intercept)
-        self.state.take(_Points(self.surrogate, gram.diagonal(X) + constant, phi, weights), gram(X) + constant)
+        points = X
+        if self.points is not None:  # an interrupt may have left points behind that have no coefficients
+            X = _as(X, self.points)
+            points = _stack(self.points[: len(self.state.c)], X)
+        gram = self.hypothesis.expansion(points).gram_
+        k, diagonal = gram(X), gram.diagonal(X) + self.state.constant
+        self.points = points
+        self.state.take(_Points(self.surrogate, diagonal, phi, weights), k)
 
     def model(self) -> tuple[Hypothesis, np.ndarray]:
         mean = self.state.mean
-        constant = float(self.hypothesis.fit_intercept) * mean.sum(axis=0)
-        return self.hypothesis.expansion(self.points), np.vstack([mean, constant])
+        functions, intercepts = self.state.mixed(mean), self.state.constant * mean.sum(axis=0)
+        theta = np.concatenate([functions, intercepts.reshape(-1, functions.shape[1])])
+        return self.hypothesis.expansion(self.points[: len(mean)]), theta
 
 
 class _Points(Chunk):
@@ -207,6 +215,13 @@ class _Points(Chunk):
         self.surrogate = surrogate
         self.phi, self.weights = np.ascontiguousarray(phi, dtype=float), weights
         self.kappa = float(np.sqrt(diagonal.max()))
+
+
+def _as(X: Any, like: Any) -> Any:
+    """Rows as dense or as sparse as others are."""
+    if sparse.issparse(like):
+        return sparse.csr_matrix(X)
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def _stack(a: Any, b: Any) -> Any:

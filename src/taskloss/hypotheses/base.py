@@ -23,11 +23,14 @@ class Hypothesis(Part):
     """
 
     dtypes: ClassVar[tuple[type, ...]] = (np.float64, np.float32)  # of X, the first where it has another
-    portable: ClassVar[bool] = True  # whether theta means the same after binding to other inputs
 
     def bind(self, X: Any) -> Self:
         """The same hypothesis with what it takes from the training inputs, such as centres and their scale."""
         return self
+
+    def agrees(self, other: Any) -> bool:
+        """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
+        return type(self) is type(other)
 
     def start(self, X: Any, scores: np.ndarray) -> np.ndarray:
         """Parameters whose scores are these constants, as nearly as the hypothesis allows."""

@@ -48,7 +48,7 @@ class Gram:
     def __call__(self, X: Any) -> np.ndarray:
         if isinstance(self.kernel, str):
             if self.kernel == "precomputed":
-                return X
+                return X.toarray() if sparse.issparse(X) else X
             return self._rbf(X) if self.kernel == "rbf" else self._named(X, self.centres)
         return _checked(self.kernel(X, self.centres, **self.params), X, self.centres)
 
@@ -115,19 +115,26 @@ def check_name(kernel: str) -> None:
         )
 
 
-def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def spectrum(
+    k: np.ndarray, centre: bool, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Eigenvalues (zero where rounding hides them), eigenvectors as columns, and the column means of a kernel matrix,
     which it overwrites.
 
     With `centre`, of H K H with H = I - 1 1'/n, in which an unpenalised intercept has no part left: the eigenvectors
-    then sum to zero.
+    then sum to zero. With weights w of mean one, of D H K H' D with H = I - 1 w'/n and D the roots of the weights.
     """
     check_symmetric(k)
-    mean, scale = np.zeros(len(k)), len(k) * np.abs(k).max()
+    n = len(k)
+    mean, scale = np.zeros(n), n * np.abs(k).max()
+    weights = np.ones(n) if weights is None else weights
+    root = np.sqrt(weights)
     if centre:
-        mean = k.mean(axis=0)
+        mean = weights @ k / n
         k -= mean
-        k -= k.mean(axis=1, keepdims=True)
+        k -= (k @ weights / n)[:, None]
+    k *= root
+    k *= root[:, None]
     values, vectors = eigh(k)
     if values[0] < -_NEGATIVE * max(values[-1], 1e-7 * scale):
         raise ValueError(
@@ -135,8 +142,10 @@ def spectrum(k: np.ndarray, centre: bool) -> tuple[np.ndarray, np.ndarray, np.nd
             f"{values[-1]:.3g}; use another kernel, or other parameters of it."
         )
     if centre:
-        vectors -= vectors.mean(axis=0)  # exact where rounding has mixed the constant vector into the null space
-    values[values < len(k) * np.finfo(float).eps * scale] = 0.0
+        constant = root @ vectors / n  # exact where rounding has mixed the constant vector into the null space
+        for rows in row_blocks(vectors, 1024):
+            vectors[rows] -= np.outer(root[rows], constant)
+    values[values < n * np.finfo(float).eps * scale] = 0.0
     return values, vectors, mean
 
 

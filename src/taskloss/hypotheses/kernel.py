@@ -30,7 +30,6 @@ class Kernel(Linear):
 
     name = "kernel"
     dtypes = (np.float64,)
-    portable = False
     basis_: Any
 
     def __init__(
@@ -59,6 +58,9 @@ class Kernel(Linear):
         bound = self.with_params()
         bound._settle(X)
         return bound
+
+    def agrees(self, other: Any) -> bool:
+        return self == other and np.array_equal(self.basis_, other.basis_)
 
     def expansion(self, centres: Any) -> Self:
         """The hypothesis whose theta are plain coefficients on these centres, then the intercepts; for growing sums."""

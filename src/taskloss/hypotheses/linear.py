@@ -149,14 +149,18 @@ def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.
     def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         root = np.sqrt(weights[rows])
         block = X[rows].multiply(root[:, None]).tocsr() if sparse.issparse(X) else root[:, None] * X[rows]
-        second = block.T @ block
+        with np.errstate(over="ignore", invalid="ignore"):
+            second = block.T @ block
         return root @ block, second.toarray() if sparse.issparse(X) else second
 
     d = X.shape[1]
     rows = (
         1 << 14 if sparse.issparse(X) else max(1024, (1 << 17) // max(d, 1))
     )  # a block and its copy stay in the cache
-    return shared_sum([(s,) for s in row_blocks(X, rows)], work, threads)
+    mean, second = shared_sum([(s,) for s in row_blocks(X, rows)], work, threads)
+    if not np.isfinite(second).all():
+        raise ValueError("The features are so large that their squares are not finite: scale them.")
+    return mean, second
 
 
 def _spectrum(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

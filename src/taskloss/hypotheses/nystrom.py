@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -78,8 +79,8 @@ class Nystrom(Kernel):
     def _count(self, n: int) -> int:
         if self.n_centres is None:
             return min(n, _CENTRES)
-        if self.n_centres < 1:
-            raise ValueError(f"n_centres must be at least 1, got {self.n_centres}.")
+        if not isinstance(self.n_centres, numbers.Integral) or self.n_centres < 1:
+            raise ValueError(f"n_centres must be a whole number, at least 1, got {self.n_centres!r}.")
         if self.n_centres > n:
             raise ValueError(
                 f"n_centres={self.n_centres} is more than the {n} training points to choose from; leave it out, or use hypothesis='kernel'."
@@ -114,8 +115,11 @@ class Nystrom(Kernel):
         (k(x, x) - |f|^2) / t: what the centres explain, and what they do not. t is where the degrees of freedom
         sum c / (c + t) are half the number of centres, beyond which centres could not be told apart.
         """
-        self._settle_at(X, np.sort(rng.choice(X.shape[0], m, replace=False)), rng)
+        first = rng.choice(X.shape[0], m, replace=False)
+        self._settle_at(X, np.sort(first), rng)
         c = self.moments_
+        if not c.sum() > 1e-12 * self.gram_.diagonal(X[:1]).max():  # points that are all alike
+            return first
         target = 0.5 * min(m, (c > 0).sum())
         low, high = 1e-15 * c[0], c[0] * len(c) / target
         level = brentq(lambda log_t: (c / (c + np.exp(log_t))).sum() - target, np.log(low), np.log(high))

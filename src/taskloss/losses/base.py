@@ -71,7 +71,7 @@ class Loss(Part):
         raise NotImplementedError
 
     def bind_names(self, classes: np.ndarray) -> Self:
-        """The same loss with what it can learn from the users' own labels."""
+        """The same loss with what it can learn from the users' own labels, and with its columns in their order."""
         return self
 
     def bind_codes(self, y: np.ndarray) -> Self:
@@ -109,6 +109,15 @@ class Loss(Part):
         from ..scoring import TaskScorer
 
         return TaskScorer(self)
+
+
+def name_array(names: Any) -> np.ndarray:
+    """Users' names as an array of one dimension, in which tuples stay whole."""
+    if isinstance(names, np.ndarray) or not any(isinstance(name, tuple) for name in names):
+        return np.asarray(names)
+    out = np.empty(len(names), dtype=object)
+    out[:] = list(names)
+    return out
 
 
 def check_codes(codes: Array, count: int, what: str) -> np.ndarray:

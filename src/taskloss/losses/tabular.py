@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_array
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
-from .base import Array, Loss, check_codes
+from .base import Array, Loss, check_codes, name_array
 
 
 class Tabular(Loss):
@@ -113,6 +114,16 @@ class Tabular(Loss):
         psi, constant = solution[:-1].T, solution[-1]
         return psi, float(constant[0]) if np.ptp(constant) < 1e-9 * max(1.0, np.abs(constant).max()) else constant
 
+    def moments_for(self, other: Loss, mu: Array) -> Array:
+        if isinstance(other, Tabular) and other.canonical:
+            return self.probabilities(mu)
+        return super().moments_for(other, mu)
+
+    def embedded_like(self, other: Tabular) -> Self:
+        """The same loss in another one's embedding, or in the canonical one where that is the other's own."""
+        same = self.with_params(embedding=other.embedding)
+        return same if np.array_equal(same.table, other.table) else self.with_params(embedding="canonical")
+
     # -- the loss ----------------------------------------------------------------------------------------------------
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
@@ -172,6 +183,18 @@ class Tabular(Loss):
         """The users' outputs in the order of the rows."""
         return classes
 
+    def _places(self, classes: np.ndarray) -> list[int] | None:
+        """The column of each of these labels, where the loss names the same ones in another order."""
+        names = self.label_names()
+        if names is None or names.tolist() == classes.tolist():
+            return None
+        place = {name: j for j, name in enumerate(names.tolist())}
+        if place.keys() != set(classes.tolist()):
+            raise ValueError(
+                f"{type(self).__name__} names its labels {names.tolist()}, but the labels in use are {classes.tolist()}: name the same ones."
+            )
+        return [place[label] for label in classes.tolist()]
+
 
 class ZeroOne(Tabular):
     """L(z, y) = 1(z != y) = 1 - <e_z, e_y>; decoding is the argmax of the probabilities."""
@@ -225,9 +248,16 @@ class Abstain(Tabular):
     def examples(cls) -> list[Self]:
         return [cls(4, 0.3), cls(4, 0.3, embedding="cube")]
 
+    def bind(self, size: int) -> Self:
+        self._check_cost()
+        return super().bind(size)
+
+    def _check_cost(self) -> None:
+        if not (isinstance(self.cost, numbers.Real) and np.isfinite(self.cost)):
+            raise ValueError(f"The cost of abstaining must be a finite number, got {self.cost!r}.")
+
     def matrix(self) -> np.ndarray:
-        if not np.isfinite(self.cost):
-            raise ValueError(f"The cost of abstaining must be a finite number, got {self.cost}.")
+        self._check_cost()
         return np.vstack([1.0 - np.eye(self.n_labels), np.full(self.n_labels, float(self.cost))])
 
     def output_names(self, classes: np.ndarray) -> np.ndarray:
@@ -243,8 +273,8 @@ class CostMatrix(Tabular):
     """Any costs: matrix[z, y] is the cost of output z where the label is y; outputs and labels may differ.
 
     A pandas DataFrame brings its own names (rows outputs, columns labels); `outputs` and `labels` name them
-    otherwise. Without names the columns stand for the sorted classes of y, and the outputs are the classes where the
-    matrix is square and 0, 1, ... where not.
+    otherwise; its default 0, 1, ... names nothing. Without names the columns stand for the sorted classes of y, and the
+    outputs are the classes where the matrix is square and 0, 1, ... where not.
     """
 
     name = "cost-matrix"
@@ -288,24 +318,38 @@ class CostMatrix(Tabular):
         shape = self.matrix().shape
         if shape[1] != size:
             raise ValueError(f"The cost matrix has shape {shape}, one column per label, but y has {size} classes.")
+        self._names(self._outputs, "index", shape[0])
         return self
+
+    def bind_names(self, classes: np.ndarray) -> Self:
+        places = self._places(classes)
+        if places is None:
+            return self
+        return self.with_params(
+            matrix=self.matrix()[:, places],
+            outputs=self.output_names(self.label_names()),
+            labels=classes,
+            embedding=self.embedding if isinstance(self.embedding, str) else np.asarray(self.embedding)[places],
+        )
 
     def _names(self, given: Sequence | None, axis: str, count: int) -> np.ndarray | None:
         names = given
         if names is None and hasattr(self._matrix, "columns"):  # a data frame; polars has no row names
             names = getattr(self._matrix, axis, None)
+            if type(names).__name__ == "RangeIndex":  # pandas' own numbers, which nobody gave
+                names = None
         if names is None:
             return None
         if len(names) != count:
             raise ValueError(
                 f"{len(names)} names were given for the {count} {'rows' if axis == 'index' else 'columns'} of the cost matrix."
             )
-        return np.asarray(names)
+        return name_array(names)
 
     def label_names(self) -> np.ndarray | None:
         return self._names(self._labels, "columns", self.n_labels)
 
-    def output_names(self, classes: np.ndarray) -> np.ndarray:
+    def output_names(self, classes: Any) -> np.ndarray:
         rows = self.n_outputs
         names = self._names(self._outputs, "index", rows)
         if names is not None:

@@ -56,8 +56,10 @@ class TreeDistance(Tabular):
         return self
 
     def bind_names(self, classes: np.ndarray) -> Self:
-        """Take the paths from the classes of y where no tree was given."""
-        return self if self.tree is not None else self.with_params(tree=list(classes))
+        """Take the paths from the classes of y where no tree was given, and their order where one was."""
+        if self.tree is None:
+            return self.with_params(tree=list(classes))
+        return self if self._places(classes) is None else self.with_params(labels=classes.tolist())
 
     # -- the tree: nodes with their chains of ancestors --------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class ASGD(Solver):
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
+        self.validate()
         weights = objective.weights  # type: ignore[attr-defined]
         order = check_random_state(self.random_state).permutation(np.flatnonzero(weights))
         steps = -(-len(order) // self.batch_size)
@@ -135,17 +136,22 @@ class Iterates:
 
 
 class Expansion:
-    """The same iterates in a Hilbert space of functions, g = s sum_j c_j k(x_j, .), where the points come one by one.
+    """The same iterates in a Hilbert space of functions, g = s sum_j K(x_j, .) c_j, where the points come one by one.
+
+    K = k A + b I with b the constant feature of the intercepts (or zero), and A the identity; where all scores share one
+    function and only the intercepts are their own, A is all ones.
 
     The factor s takes up the projections, so that a step only adds its own coefficients; the sum of the iterates has
     coefficients c_j times the sum of s over the steps since j. Before s is so small that those sums lose digits, both
     are settled and s starts again at one.
     """
 
-    def __init__(self, solver: ASGD, size: int):
+    def __init__(self, solver: ASGD, size: int, constant: float, shared: bool):
         self.solver, self.bounds = solver, Bounds(solver)
+        self.constant, self.shared = constant, shared
         self.c = np.zeros((0, size))
         self.settled = np.zeros((0, size))  # coefficients of the sum of the iterates, up to the last settlement
+        self.sums = np.zeros(size)  # of c over its points
         self.past = np.zeros(0)  # the sum of s, since then, over the steps before each point came
         self.scale, self.total, self.squared_norm = 1.0, 0.0, 0.0
         self.steps = self.seen = 0
@@ -158,12 +164,15 @@ class Expansion:
         self.past = np.concatenate([self.past, np.zeros(len(chunk))])
         for rows in batches(len(chunk), self.solver.batch_size):
             here, count = slice(old + rows.start, old + rows.stop), rows.stop - rows.start
-            v = self.scale * (k[rows, : here.start] @ self.c[: here.start])
+            v = self.scale * (k[rows, : here.start] @ self.mixed(self.c[: here.start]) + self.constant * self.sums)
             dv = chunk.surrogate_gradient(v, rows)
             self.steps += 1
             eta = self.bounds.step(self.steps) / count
-            self.squared_norm += eta**2 * np.einsum("ij,ik,jk->", k[rows, here], dv, dv) - 2 * eta * (dv * v).sum()
+            mixed, total = self.mixed(dv), dv.sum(axis=0)
+            own = np.einsum("ij,ik,jk->", k[rows, here], mixed, mixed) + self.constant * (total @ total)
+            self.squared_norm += eta**2 * own - 2 * eta * (dv * v).sum()
             self.c[here] = -eta / self.scale * dv
+            self.sums -= eta / self.scale * total
             self.past[here] = self.total
             if self.squared_norm > d**2:
                 self.scale *= d / np.sqrt(self.squared_norm)
@@ -176,8 +185,13 @@ class Expansion:
     def _settle(self) -> None:
         self.settled += self.c * (self.total - self.past)[:, None]
         self.c *= self.scale
+        self.sums *= self.scale
         self.past[:] = 0.0
         self.scale, self.total = 1.0, 0.0
+
+    def mixed(self, c: np.ndarray) -> np.ndarray:
+        """The coefficients on k alone, one column for each function."""
+        return c.sum(axis=1, keepdims=True) if self.shared else c
 
     @property
     def mean(self) -> np.ndarray:

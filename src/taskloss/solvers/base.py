@@ -13,6 +13,8 @@ from ..registry import Part
 
 Array = Any
 
+_STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has done its work
+
 
 class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees."""
@@ -28,7 +30,10 @@ class Status(enum.Enum):
     """How a solver ended; the value is the sentence to show."""
 
     CONVERGED = "Converged: the estimated gap to the minimum is within tol."
-    STALLED = "Stopped: no step decreases the objective any further in this floating-point precision."
+    STALLED = (
+        "Stopped: no step decreases the objective any further in this floating-point precision; where the gap is large, scale the "
+        "features, give them in double precision, or choose a surrogate without kinks."
+    )
     MAX_ITER = (
         "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
     )
@@ -49,7 +54,8 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        return self.status in (Status.CONVERGED, Status.STALLED, Status.PASSED)
+        stalled_low = self.status is Status.STALLED and self.optimality <= _STALLED_GAP
+        return stalled_low or self.status in (Status.CONVERGED, Status.PASSED)
 
 
 class Solver(Part):

@@ -61,7 +61,7 @@ class Descent(Solver):
                     break
                 if iteration == self.max_iter:
                     break
-                if not search.step(d, np.where(done, 0.0, slope)):
+                if not search.step(d, np.where(done | search.stuck, 0.0, slope)):
                     status = Status.STALLED
                     break
         except KeyboardInterrupt:
@@ -81,6 +81,7 @@ class _Search:
         self.objective, self.theta = objective, theta
         self.value, self.gradient = objective.value_and_gradient(theta)
         self.evaluations = 1
+        self.stuck = np.zeros(len(self.value), dtype=bool)  # columns that no step decreases any further
         self.change: Array | None = None
         self.gradient_change: Array | None = None
         if not np.isfinite(self.value).all():
@@ -92,12 +93,14 @@ class _Search:
         """Move along d by a step that decreases each column and flattens its slope; False where none does.
 
         For a convex function the slope along d grows with the step: negative slopes bracket the minimiser from below
-        and positive ones from above.
+        and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
+        is stuck, and left where it is from then on.
         """
         t = np.where(slope < 0, 1.0, 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
         low_slope = slope.copy()
         noise = 8 * np.finfo(float).eps * np.abs(self.value)
+        exhausted = np.zeros_like(self.stuck)
         for _ in range(30):
             trial = self.theta + t * d
             with np.errstate(over="ignore", invalid="ignore"):
@@ -107,9 +110,9 @@ class _Search:
                 new_slope = dot(gradient, d)
                 decreases = value <= self.value + 1e-4 * t * slope + noise
                 flat = np.abs(new_slope) <= 0.9 * np.abs(slope) + noise
-            accept = (decreases & flat) | (t == 0)
+            accept = (decreases & flat) | (t == 0) | exhausted
             if accept.all():
-                return self._move(trial, value, gradient)
+                break
             long = ~accept & (~decreases | (new_slope > 0) | ~np.isfinite(new_slope))
             short = ~accept & ~long
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,22 +123,17 @@ class _Search:
                 bracketed = np.where(np.isfinite(inside), inside, (low + high) / 2)
                 outside = np.clip(np.where(np.isfinite(secant), secant, 10 * t), 2 * t, 10 * t)
             t = np.where(accept, t, np.where(np.isfinite(high), bracketed, outside))
-            if ((high - low) <= 1e-14 * np.maximum(t, 1e-300)).any():
-                break
-        # No step passed for some column; keep the lowest bracket where it helps.
-        t = np.where(accept, t, low)
-        if not t.any():
-            return False
-        trial = self.theta + t * d
-        value, gradient = self.objective.value_and_gradient(trial)
-        self.evaluations += 1
-        return bool((value <= self.value + noise).all()) and self._move(trial, value, gradient)
-
-    def _move(self, theta: Array, value: np.ndarray, gradient: Array) -> bool:
-        progress = (value < self.value).any()
-        self.change, self.gradient_change = theta - self.theta, gradient - self.gradient
-        self.theta, self.value, self.gradient = theta, value, gradient
-        return bool(progress)
+            exhausted |= ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
+            t = np.where(exhausted, low, t)
+        else:
+            trial = self.theta + np.where(accept, t, low) * d
+            value, gradient = self.objective.value_and_gradient(trial)
+            self.evaluations += 1
+        decreased = value < self.value
+        self.stuck |= (slope < 0) & ~decreased
+        self.change, self.gradient_change = trial - self.theta, gradient - self.gradient
+        self.theta, self.value, self.gradient = trial, value, gradient
+        return bool(decreased.any())
 
 
 class _Preconditioner:

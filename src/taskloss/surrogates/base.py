@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .._arrays import array_namespace
+from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
 from ..polytopes.simplex import Simplex
 from ..registry import Part
@@ -19,8 +19,9 @@ class Surrogate(Part):
     """S(v, phi) = D_h(phi, t^-1(v)), the excess risk of the score v where the moments are phi.
 
     Domain: scores v in R^size, moments mu in the domain D that holds the marginal polytope (None: all of R^k).
-    A new surrogate gives `potential`, `link` and `inverse_link`; the base derives value and gradient. Override for
-    stability or speed. Arrays are batch first, coordinates last.
+    A new surrogate gives `potential`, `link` and `inverse_link`, and where its link is not canonical
+    `potential_gradient`; the base derives value and gradient. Override for stability or speed. Arrays are batch first,
+    coordinates last.
 
     `canonical`: t is the gradient of h, and then the gradient of S is t^-1(v) - phi.
     `calibrated`: the representation holds for every v (the paper's phi-calibration).
@@ -128,14 +129,21 @@ class Surrogate(Part):
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         """S less h(phi), which no score changes, and its gradient: what a solver loops on.
 
-        The value comes as terms along the last axis, one per coordinate where S is separable and otherwise one.
+        The value comes as terms along the last axis, one per coordinate where S is separable and otherwise one. With a
+        link of its own the gradient is J' (mu - phi), J the derivative of grad h(t^-1(v)), by central differences.
         """
         xp = array_namespace(v)
         mu = self.inverse_link(v)
-        value = self.divergence(phi, mu) - self.potential(phi)
-        if not self.canonical:
-            raise NotImplementedError(f"{type(self).__name__} has a link of its own and must give its gradient.")
-        return xp.expand_dims(value, axis=-1), mu - phi
+        value = xp.expand_dims(self.divergence(phi, mu) - self.potential(phi), axis=-1)
+        if self.canonical:
+            return value, mu - phi
+        step = xp.finfo(v.dtype).eps ** (1 / 3)
+        columns = []
+        for j in range(v.shape[-1]):
+            shift = xp.where(xp.arange(v.shape[-1], device=device(v)) == j, step, xp.zeros_like(v))
+            up, down = (self.potential_gradient(self.inverse_link(u)) for u in (v + shift, v - shift))
+            columns.append(xp.sum((up - down) * (mu - phi), axis=-1) / (2 * step))
+        return value, xp.stack(columns, axis=-1)
 
     def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
         """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without."""
