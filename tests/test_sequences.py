@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import taskloss as tl
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, Simplex, Tree
-from taskloss.polytopes._forest import Forest, k_best, marginals, maximise
+from taskloss.polytopes._forest import Forest, k_best, marginals, maximise, sample
 from taskloss.surrogates import ChainCRF, MaxEntropy
 
 LABELS = np.array(["a", "b", "c"])
@@ -89,6 +89,20 @@ def test_long_chain_keeps_its_precision(compiled):
     np.testing.assert_allclose(mu, np.tile(np.exp(total - logsumexp(total)), (3000, 1)), atol=1e-9)
 
 
+@pytest.mark.parametrize("polytope", [Chain(3, 5000), Tree(3, (-1, *(np.arange(2999) // 2)))], ids=["chain", "tree"])
+def test_single_precision_gives_laws_on_long_chains(polytope):
+    v = np.random.default_rng(0).normal(size=polytope.size)
+    for scale, atol in ((1.0, 1e-5), (1e4, 1e-2)):
+        a, mu = polytope.log_partition_and_marginals((scale * v).astype(np.float32))
+        assert mu.dtype == np.float32
+        nodes, edges = polytope.split(mu)
+        for law in (nodes.sum(-1), edges.sum((-1, -2))):
+            np.testing.assert_allclose(law, 1, atol=1e-5)
+        exact = polytope.log_partition_and_marginals(scale * v)
+        np.testing.assert_allclose(a, exact[0], rtol=1e-5)
+        np.testing.assert_allclose(mu, exact[1], atol=atol)
+
+
 def test_parts_of_the_chain_that_never_meet():
     # Two groups of states without transitions between them: the group far behind underflows unless logarithms take
     # over, and the first position brings it back.
@@ -103,10 +117,25 @@ def test_parts_of_the_chain_that_never_meet():
 
 
 def test_no_allowed_sequence_is_refused():
-    unary, none = np.zeros((3, 2)), np.full((2, 2), -np.inf)
-    for compiled in (True, False):
-        with pytest.raises(ValueError, match=r"No assignment of states is allowed on tree 0"):
-            marginals(Forest.chains([3]), unary, none, compiled=compiled)
+    """By every answer in the same words, and with the user's number of the sequence, also in a subset or a block."""
+    unary, free = np.zeros((9, 2)), np.zeros((2, 2))
+    unary[6] = -np.inf
+    forest = Forest.chains([3, 2, 1, 2, 1])
+    sentence = "No assignment of states is allowed on sequence or tree 3"
+    matrices = np.zeros((forest.n_edges, 2, 2))
+    calls = [
+        *(lambda c=c, p=p: marginals(forest, unary, p, compiled=c) for c in (True, False) for p in (free, matrices)),
+        *(lambda c=c: maximise(forest, unary, free, compiled=c) for c in (True, False)),
+        lambda: sample(forest, unary, free, 2, np.random.default_rng(0)),
+        lambda: maximise(forest.subset(np.array([1, 3])), unary[[3, 4, 6, 7]], free),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    nothing = Chain(2, 3, allowed=np.zeros((2, 2)))
+    for call in (nothing.marginals, nothing.maximiser, lambda v: nothing.sample(v, 2)):
+        with pytest.raises(ValueError, match="sequence or tree 0"):
+            call(np.zeros((2, nothing.size)))
 
 
 def test_k_best_on_ragged_chains():
