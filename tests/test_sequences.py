@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import taskloss as tl
+from taskloss.hypotheses.chain import ChainLinear
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, Simplex, Tree
 from taskloss.polytopes._forest import Forest, k_best, marginals, maximise, sample
@@ -222,11 +223,11 @@ def test_sequence_zero_one_is_map():
 
 
 def enumerated_risk(
-    tagger: tl.SequenceTagger, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
+    hypothesis: ChainLinear, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
 ) -> float:
     """The same objective by listing every sequence."""
-    parts = tagger.hypothesis_.parts(theta)
-    mask = tagger.hypothesis_.penalised()
+    parts = hypothesis.parts(theta)
+    mask = hypothesis.penalised()
     k = 3
     total = 0.0
     for x, labels, w in zip(X, y, weights / weights.sum(), strict=True):
@@ -236,7 +237,7 @@ def enumerated_risk(
         unary[-1] += parts.get("end", 0.0)
         value = unary[np.arange(len(x)), every].sum(1) + parts["transition"][every[:, :-1], every[:, 1:]].sum(1)
         if "feature_transition" in parts:
-            step = (x[:, tagger.hypothesis_.columns] @ parts["feature_transition"]).reshape(-1, k, k)
+            step = (x[:, hypothesis.columns] @ parts["feature_transition"]).reshape(-1, k, k)
             value += sum(step[t][every[:, t - 1], every[:, t]] for t in range(1, len(x)))
         known = [(t, LABELS.tolist().index(label)) for t, label in enumerate(labels) if label is not None]
         agrees = np.all([every[:, t] == code for t, code in known], axis=0) if known else np.ones(len(every), bool)
@@ -258,7 +259,7 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
     risk = tagger.objective(X, y, weights)
     theta = rng.normal(size=risk.start.shape)
     value, gradient = risk.value_and_gradient(theta)
-    np.testing.assert_allclose(value[0], enumerated_risk(tagger, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
+    np.testing.assert_allclose(value[0], enumerated_risk(risk.hypothesis, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
     step = 1e-4
     for j in rng.choice(len(theta), 12, replace=False):
         e = step * np.eye(len(theta))[:, [j]]
@@ -415,6 +416,88 @@ def test_forbidden_transitions_have_no_probability_and_are_not_predicted():
         assert (edges[:, 0, 1] == 0).all()
         assert nodes[0, 2] == 0
         assert nodes[-1, 0] == 0
+
+
+def test_forbidden_transitions_follow_the_names_of_outputs():
+    X, y = toy(60)
+    keep = [i for i, row in enumerate(y) if ("a", "b") not in list(itertools.pairwise(row)) and row[0] != "c"]
+    X, y = [X[i] for i in keep], [y[i] for i in keep]
+    tagger = tl.SequenceTagger(alpha=0.02, forbidden=[("a", "b"), (None, "c")]).fit(X, y)
+    new, _ = toy(60, seed=9)
+    free = tl.SequenceTagger(alpha=0.02).fit(X, y)
+    moved = ChainCost((1 - np.eye(3))[[2, 0, 1]], outputs=["c", "a", "b"])
+    expected = np.concatenate(tagger.predict(new))
+    assert any(("a", "b") in itertools.pairwise(row) for row in free.predict(new))  # the limits do bind
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(new, moved)), expected)
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(new, ChainCost(1 - np.eye(3)))), expected)
+    # One more output, "abstain": it is free, and the others stay bound.
+    more = ChainCost(np.vstack([1 - np.eye(3), np.full(3, 0.3)])[[3, 2, 0, 1]], outputs=["?", "c", "a", "b"])
+    rows = [row.tolist() for row in tagger.predict(new, more)]
+    assert any("?" in row for row in rows)
+    assert all(("a", "b") not in itertools.pairwise(row) and row[0] != "c" for row in rows)
+
+
+def test_map_on_a_long_sequence_is_the_best_path():
+    """Some 1e-400 of the law is all that the best path has: its marginals say nothing of it."""
+    X, y = toy(60)
+    tagger = tl.SequenceTagger("sequence-zero-one", alpha=0.02).fit(X, y)
+    long = [6 * np.random.default_rng(1).normal(size=(9000, 4)), np.zeros((2, 4))]
+    log_p, best = tagger.predict_best(long, 1)
+    for labels, path in zip(tagger.predict(long), best, strict=True):
+        assert labels.tolist() == path[0].tolist()
+    np.testing.assert_allclose(tagger.expected_loss(long), -np.expm1(log_p[:, 0]), atol=1e-12)
+    assert tagger.score(long, [path[0] for path in best]) == 0
+
+
+def test_impossible_sequences_are_named_by_the_user_s_number():
+    X = [np.eye(4), np.eye(4)[:2], np.eye(4)[:3]]
+    y = [["a", "b", "c", "a"], ["a", "b"], ["b", "c", "a"]]
+    tagger = tl.SequenceTagger(forbidden=[(None, "c"), ("a", None), ("b", None), ("c", None)])
+    with pytest.raises(ValueError, match="The training data go from 'a' to the end"):
+        tagger.fit(X, y)
+    tagger = tl.SequenceTagger(forbidden=[(None, "b"), (None, "c"), ("a", "c")]).fit(X[:2], y[:2])
+    tagger.limits_ = tagger.limits_._replace(end=np.array([-np.inf, -np.inf, 0.0]))
+    bad = [np.eye(4), np.eye(4)[:3], np.eye(4)[:2]]  # a must come first, then not c, and c last
+    for call in (
+        tagger.predict,
+        lambda X: tagger.predict(X, "sequence-zero-one"),
+        tagger.sample,
+        lambda X: tagger.predict_best(X, 2),
+        tagger.predict_marginals,
+    ):
+        with pytest.raises(ValueError, match="allowed on sequence or tree 2"):
+            call(bad)
+    gap = [["a", "b", "c", "a"], ["a", "b"], ["a", None, "b"]]
+    steps = [("a", "a"), ("b", "b"), ("a", "c"), ("c", "b")]
+    with pytest.raises(ValueError, match="The training data go"):
+        tl.SequenceTagger(forbidden=[*steps, ("a", "b")]).fit(X, gap)
+    with pytest.raises(ValueError, match="allowed on sequence or tree 2"):
+        tl.SequenceTagger(forbidden=steps).fit(X, gap)
+
+
+def test_neither_an_objective_nor_a_failed_fit_changes_a_fitted_tagger():
+    X, y = toy(30)
+    loss = ChainCost(1 - np.eye(3))
+    tagger = tl.SequenceTagger(loss, alpha=0.05).fit(X, y)
+    before = np.concatenate(tagger.predict(X))
+    wide = [np.hstack([x, x]) for x in X]
+    tagger.objective(wide, [["x" + label for label in row] for row in y])
+    for bad in (y[:-1], [["a"] * len(row) for row in y]):
+        with pytest.raises(ValueError):
+            tagger.fit(wide, bad)
+    loss.set_params(unary=np.eye(3))
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(X)), before)
+    assert tagger.n_features_in_ == 4
+
+
+def test_transition_weights_of_features():
+    X, y = toy()
+    tagger = tl.SequenceTagger(alpha=0.05, transition_features=[2, 0]).fit(X, y)
+    weights, x = tagger.feature_transition_weights_, np.array([0.0, 0.0, 3.0, 0.0])
+    assert weights.shape == (2, 3, 3)
+    _, pairwise = tagger.hypothesis_.scores(tagger.theta_, np.stack([x, x]), Forest.chains([2]))
+    np.testing.assert_allclose(pairwise[0], tagger.transition_weights_ + 3 * weights[0])
+    assert tl.SequenceTagger().fit(X, y).feature_transition_weights_.shape == (0, 3, 3)
 
 
 def test_outputs_that_are_not_labels():

@@ -36,7 +36,7 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
     risk = tagger.objective(X, y)
     theta = np.zeros_like(risk.start)
-    parts = tagger.hypothesis_.parts(theta[:, 0])
+    parts = risk.hypothesis.parts(theta[:, 0])
     labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
     assert (len(found.state_features), len(found.transitions)) == (7 * 4, 4 * 4)  # every pair occurs in the data
     for (name, label), weight in found.state_features.items():

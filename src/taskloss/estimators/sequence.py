@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.chain import ChainLinear
 from ..losses.base import Loss
-from ..losses.chain import SequenceLoss
-from ..polytopes._forest import Forest, Limits, k_best, marginals, sample
+from ..losses.chain import SequenceLoss, SequenceZeroOne
+from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
 from ..sequence_risk import Blocks, SequenceRisk
 from ..sequences import Packed, SequenceLabels, SequenceReader
 from .base import Minimiser, keep
@@ -44,7 +44,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
     Attributes
     ----------
     classes_ : the labels, in the order of all tables.
-    state_weights_, transition_weights_, start_weights_, end_weights_, intercept_ : pieces of theta_.
+    state_weights_, transition_weights_, feature_transition_weights_, start_weights_, end_weights_, intercept_ : pieces of
+        theta_.
     loss_, solution_, n_features_in_, feature_names_in_ (where features have names), n_iter_.
     """
 
@@ -84,36 +85,43 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
         self._check_numbers()
-        risk, loss = self._problem(X, y, sample_weight)
+        risk, parts = self._problem(X, y, sample_weight)
         last: Any = getattr(self, "theta_", None)
         start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
         with risk.split.serial_blas():
             solution = self._minimise(risk, start)
-        self.loss_, self.solution_, self.n_iter_ = loss, solution, solution.iterations
+        self.loss_, self.reader_, self.labels_ = parts
+        self.limits_, self.hypothesis_, self.n_features_in_ = risk.limits, risk.hypothesis, risk.hypothesis.n_features
+        if self.reader_.vocabulary is not None:
+            self.feature_names_in_ = np.array(list(self.reader_.vocabulary), dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.solution_, self.n_iter_ = solution, solution.iterations
         self.theta_ = solution.theta[:, 0]
         return self
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> SequenceRisk:
-        """The function of theta that `fit` minimises on these data, for other solvers and for checks; it settles labels and features."""
+        """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
         return self._problem(X, y, sample_weight)[0]
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[SequenceRisk, SequenceLoss]:
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[SequenceRisk, tuple[SequenceLoss, SequenceReader, SequenceLabels]]:
+        """The risk, and what else a fit keeps."""
         reader = SequenceReader()
         rows, offsets = reader.fit_read(X)
         labels = SequenceLabels(y)
         codes = labels.encode(y, offsets, partial=True)
         weights = self._weights(sample_weight, len(offsets) - 1)
-        loss = _as_loss(self.loss, labels.size)
+        loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
+        loss.check(Forest.chains(np.diff(offsets)), labels.classes)
         limits = self._limits(labels.classes)
         self._check_transitions(limits, codes, offsets, labels.classes)
         hypothesis = ChainLinear(
             rows.shape[1], labels.size, self.fit_intercept, self.boundaries, self._columns(reader, rows.shape[1])
         )
-        self.reader_, self.labels_, self.limits_, self.hypothesis_ = reader, labels, limits, hypothesis
-        self.n_features_in_ = rows.shape[1]
-        if reader.vocabulary is not None:
-            self.feature_names_in_ = np.array(list(reader.vocabulary), dtype=object)
-        return SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits), loss
+        risk = SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits)
+        return risk, (loss, reader, labels)
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray:
         weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -184,11 +192,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
         "sequence-zero-one" this is MAP decoding.
         """
         bound = self._loss_for(loss)
-        z, offsets = self._each(
-            X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges
-        )
-        names = bound.output_names(self.classes_)
-        return self._unpack(names[np.concatenate(z)], offsets, X)
+        z, offsets = self._decide(X, bound)
+        return self._unpack(bound.output_names(self.classes_)[z], offsets, X)
 
     def predict_marginals(self, X: Any) -> Any:
         """P(y_t = label): one array (positions, labels) per sequence, columns as in classes_; for Packed one array for all."""
@@ -208,10 +213,17 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
         """The expected loss of each sequence's prediction, as the fitted marginals estimate it."""
         bound = self._loss_for(loss)
+        limits = bound.output_limits(self.limits_, self.classes_)
 
         def risk(f: Forest, mu: np.ndarray, pairs: Any) -> np.ndarray:
-            return bound.packed_risk(f, bound.packed_decode(f, mu, pairs, self.limits_), mu, pairs)
+            return bound.packed_risk(f, bound.packed_decode(f, mu, pairs, limits), mu, pairs)
 
+        def miss(f: Forest, unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+            log_z = marginals(f, unary, pairwise, "none")[0]
+            return -np.expm1(maximise(f, *limits.apply(f, unary, pairwise))[0] - log_z)
+
+        if isinstance(bound, SequenceZeroOne):
+            return np.concatenate(self._blocks(X, miss, False)[0])
         return np.concatenate(self._each(X, risk, bound.needs_edges)[0])
 
     def predict_best(self, X: Any, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -235,11 +247,9 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None) -> float:
         """Minus the mean task loss over sequences; higher is better."""
         bound = self._loss_for(loss)
-        _, offsets = self.reader_.read(X)
-        codes = self.labels_.encode(y, offsets)
-        z, _ = self._each(X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges)
-        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), np.concatenate(z), codes)
-        return -float(np.average(losses, weights=sample_weight))
+        z, offsets = self._decide(X, bound)
+        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), z, self.labels_.encode(y, offsets))
+        return -float(np.average(losses, weights=self._weights(sample_weight, len(losses))))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -253,8 +263,30 @@ class SequenceTagger(Minimiser, BaseEstimator):
         forest = Forest.chains(np.diff(offsets))
         return forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, rows, forest))
 
+    def _decide(self, X: Any, loss: SequenceLoss) -> tuple[np.ndarray, np.ndarray]:
+        """The codes of the outputs of least expected loss at all positions, and offsets."""
+        limits = loss.output_limits(self.limits_, self.classes_)
+        if isinstance(loss, SequenceZeroOne):
+            # The maximiser of the scores themselves: on long sequences marginals underflow.
+            z, offsets = self._blocks(
+                X, lambda f, unary, pairwise: maximise(f, *limits.apply(f, unary, pairwise))[1], False
+            )
+        else:
+            z, offsets = self._each(
+                X, lambda f, mu, pairs: loss.packed_decode(f, mu, pairs, limits), loss.needs_edges
+            )
+        return np.concatenate(z), offsets
+
     def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
-        """work(forest, node marginals, edge marginals) on blocks of sequences, on threads, in order."""
+        """work(forest, node marginals, edge marginals) on blocks of sequences, and offsets."""
+
+        def run(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> Any:
+            return work(forest, *marginals(forest, unary, pairwise, "all" if edges else "none")[1:])
+
+        return self._blocks(X, run, edges)
+
+    def _blocks(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
+        """work(forest, unary, pairwise) on the scores of blocks of sequences, on threads, in order; and offsets."""
         check_is_fitted(self)
         rows, offsets = self.reader_.read(X)
         k = self.labels_.size
@@ -263,9 +295,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
         def run(part: slice) -> Any:
             some, forest = blocks.cut(rows, part)
-            unary, pairwise = self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest))
-            _, mu, pairs = marginals(forest, unary, pairwise, "all" if edges else "none")
-            return work(forest, mu, pairs)
+            return work(forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest)))
 
         return blocks.map(run, blocks.slices), offsets
 
@@ -291,6 +321,13 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def transition_weights_(self) -> np.ndarray:
         """[label, next label]."""
         return self._part("transition")
+
+    @property
+    def feature_transition_weights_(self) -> np.ndarray:
+        """[transition feature, label, next label]; the features are those of `transition_features`, in its order."""
+        check_is_fitted(self)
+        parts, k = self.hypothesis_.parts(self.theta_), self.labels_.size
+        return parts.get("feature_transition", np.zeros((0, k * k))).reshape(-1, k, k)
 
     @property
     def start_weights_(self) -> np.ndarray:
