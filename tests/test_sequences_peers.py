@@ -34,7 +34,7 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     found = info.info()
 
     tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
-    risk = tagger.objective(X, y)
+    risk = tagger.fit(X, y).objective(X, y)
     theta = np.zeros_like(risk.start)
     parts = risk.hypothesis.parts(theta[:, 0])
     labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
@@ -46,7 +46,6 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     theirs = trainer.logparser.last_iteration["loss"]
     # CRFsuite prints parameters and objective with six digits after the point.
     assert len(X) * risk.value_and_gradient(theta)[0][0] == pytest.approx(theirs, rel=1e-6)
-    tagger.fit(X, y)
     assert len(X) * tagger.solution_.value == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value <= theirs * (1 + 1e-8)
     for x, marginals in list(zip(X, tagger.predict_marginals(X), strict=True))[:20]:
