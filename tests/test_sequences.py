@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import logsumexp
@@ -352,8 +353,73 @@ def test_mappings_read_as_scikit_learn_s_vectorizer_does():
     assert offsets.tolist() == [0, 2, 3]
     new = [[{"w": "never", "n": 3}]]
     np.testing.assert_array_equal(reader.read(new)[0].toarray(), peer.transform(new[0]).toarray())
-    with pytest.raises(ValueError, match="The feature 'w' must be a number, a string or a list of strings, got None"):
+    with pytest.raises(ValueError, match="The feature 'w' must be a number.*or a mapping, got None"):
         reader.read([[{"w": None}]])
+
+
+def test_nested_mappings_are_named_as_crfsuite_names_them():
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    item = {"w": {"a": 1.5, "b": {"c": 2.0}}, "n": 3.0}
+    reader = tl.sequences.SequenceReader()
+    rows, _ = reader.fit_read([[item]])
+    theirs = dict(pycrfsuite.ItemSequence([item]).items()[0])
+    assert dict(zip(reader.vocabulary, rows.toarray()[0].tolist(), strict=True)) == theirs
+    assert theirs == {"n": 3.0, "w:a": 1.5, "w:b:c": 2.0}
+
+
+def test_packed_sequences_are_a_list_of_sequences():
+    X, y = toy(40)
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
+    for rows in (np.concatenate(X), sparse.csr_matrix(np.concatenate(X))):
+        packed = tl.Packed(rows, offsets)
+        assert len(packed) == len(list(packed)) == 40
+        for key in (slice(3, 9), [5, 2, 2], np.arange(40) % 3 == 0):
+            which = np.arange(40)[key]
+            some = packed[key]
+            assert some.offsets.tolist() == np.cumsum([0, *(len(X[i]) for i in which)]).tolist()
+            np.testing.assert_array_equal(sparse.csr_matrix(some.rows).toarray(), np.concatenate([X[i] for i in which]))
+        grid = {"alpha": [1e-3, 1.0]}
+        one, two = (GridSearchCV(tl.SequenceTagger(), grid, cv=3).fit(form, y) for form in (packed, X))
+        np.testing.assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], atol=1e-6)
+    expected = tl.SequenceTagger().fit(packed, y)
+    flat = np.concatenate(y)
+    for labels in (flat, flat.tolist(), pd.Series(flat), pd.Series(flat, dtype="category")):
+        tagger = tl.SequenceTagger().fit(packed, labels)
+        np.testing.assert_allclose(tagger.theta_, expected.theta_)
+        assert tagger.score(packed, labels) == ChainHamming().scorer()(tagger, packed, labels) == tagger.score(X, y)
+
+
+def test_data_frames_are_their_values():
+    X, y = toy()
+    frames = [pd.DataFrame(x, columns=list("pqrs")) for x in X]
+    tagger = tl.SequenceTagger().fit(frames, y)
+    np.testing.assert_array_equal(tagger.theta_, tl.SequenceTagger().fit(X, y).theta_)
+    with pytest.raises(ValueError, match="the columns of the first one that was fitted"):
+        tagger.predict([frame[list("qprs")] for frame in frames])
+
+
+def test_labels_of_any_type():
+    X, y = toy()
+    expected = tl.SequenceTagger().fit(X, y)
+    pairs = [[("t", label) for label in row] for row in y]
+    tagger = tl.SequenceTagger(forbidden=[(("t", "z"), ("t", "a"))]).fit(X, pairs)
+    np.testing.assert_array_equal(tagger.theta_, expected.theta_)
+    assert [label for _, label in tagger.predict(X)[0]] == expected.predict(X)[0].tolist()
+    assert tagger.score(X, pairs) == expected.score(X, y)
+    gaps = [[label if t else None for t, label in enumerate(row)] for row in y]
+    missing = [pd.Series(row).where([t > 0 for t in range(len(row))], pd.NA) for row in y]
+    arrays = [np.array([label if t else np.nan for t, label in enumerate(row)], dtype=object) for row in y]
+    known = tl.SequenceTagger().fit(X, gaps)
+    for labels in (missing, arrays):
+        np.testing.assert_array_equal(tl.SequenceTagger().fit(X, labels).theta_, known.theta_)
+
+
+def test_forbidden_pairs_of_labels_that_a_fold_lacks_are_passed_over():
+    X, y = toy(30)
+    expected = tl.SequenceTagger().fit(X, y).theta_
+    np.testing.assert_array_equal(
+        tl.SequenceTagger(forbidden=[("a", "rare"), ("rare", None)]).fit(X, y).theta_, expected
+    )
 
 
 def test_predictions_minimise_the_expected_loss():

@@ -132,9 +132,15 @@ def _column(y: Any) -> np.ndarray:
     values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every example needs a label.")
-    if values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist()):
+    if values.dtype.kind == "O" and any(map(absent, values.tolist())):
         raise ValueError("Input y contains NaN or None: every example needs a label.")
     return values
+
+
+def absent(value: Any) -> bool:
+    """Whether a value stands for a missing label: None, NaN, or NA of pandas."""
+    same = value == value  # NaN differs from itself, and NA gives no answer
+    return value is None or not (isinstance(same, bool | np.bool_) and same)
 
 
 def _objects(values: list) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..losses.base import Loss
 from ..losses.chain import SequenceLoss, SequenceZeroOne
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
 from ..sequence_risk import Blocks, SequenceRisk
-from ..sequences import Packed, SequenceLabels, SequenceReader
+from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels, sequence_weights
 from .base import Minimiser, keep
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
@@ -26,9 +26,10 @@ class SequenceTagger(Minimiser, BaseEstimator):
     theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):
     CRFsuite's c2 is n alpha / 2, and with fit_intercept=False and boundaries=False the models are the same.
 
-    X is a list of sequences, each an array or sparse matrix with one row per position, or a list with a mapping of
-    features (or a list of feature names) per position; or Packed(rows, offsets). y is a list of sequences of labels
-    of any type (with Packed, one array will do); None or NaN marks a label that was not observed.
+    X is a list of sequences, each an array, sparse matrix or data frame with one row per position, or a list with a
+    mapping of features (or a list of feature names) per position; or Packed(rows, offsets). y is a list of sequences of
+    labels of any type (with Packed, one array or list of all labels will do); None or NaN marks a label that was not
+    observed.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
     fit_intercept : one score per label, not penalised.
     boundaries : scores of their own for the first and the last label.
     transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.
-    forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence.
+    forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence. A pair
+        with a label that y does not have is passed over, as folds may lack rare labels.
     solver, tol, max_iter, warm_start, verbose : as in TaskLossEstimator.
 
     Attributes
@@ -110,9 +112,10 @@ class SequenceTagger(Minimiser, BaseEstimator):
         """The risk, and what else a fit keeps."""
         reader = SequenceReader()
         rows, offsets = reader.fit_read(X)
+        y = as_labels(X, y)
         labels = SequenceLabels(y)
         codes = labels.encode(y, offsets, partial=True)
-        weights = self._weights(sample_weight, len(offsets) - 1)
+        weights = sequence_weights(sample_weight, len(offsets) - 1)
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
         loss.check(Forest.chains(np.diff(offsets)), labels.classes)
         limits = self._limits(labels.classes)
@@ -122,14 +125,6 @@ class SequenceTagger(Minimiser, BaseEstimator):
         )
         risk = SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits)
         return risk, (loss, reader, labels)
-
-    def _weights(self, sample_weight: Any, n: int) -> np.ndarray:
-        weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-            raise ValueError(
-                f"sample_weight must be one number for each of the {n} sequences, not negative and not all zero, got shape {weights.shape}."
-            )
-        return weights
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
         asked = self.transition_features
@@ -149,17 +144,17 @@ class SequenceTagger(Minimiser, BaseEstimator):
         return np.asarray(columns, dtype=np.int64)
 
     def _limits(self, classes: np.ndarray) -> Limits:
-        if not self.forbidden:
+        if self.forbidden is None:
             return Limits()
         k = len(classes)
         table = np.zeros((k + 1, k + 1))  # the last row is the start, the last column the end
         index = {label: i for i, label in enumerate(classes.tolist())} | {None: k}
-        for pair in self.forbidden:
-            if len(pair) != 2 or any(label not in index for label in pair) or tuple(pair) == (None, None):
-                raise ValueError(
-                    f"forbidden must list pairs (label, next label) of labels of y, or None for an end; got {pair!r}."
-                )
-            table[index[pair[0]], index[pair[1]]] = -np.inf
+        for pair in self.forbidden if hasattr(self.forbidden, "__iter__") else [self.forbidden]:
+            if isinstance(pair, str) or np.shape(pair)[:1] != (2,) or all(label is None for label in pair):
+                raise ValueError(f"forbidden must list pairs (label, next label), with None for an end; got {pair!r}.")
+            before, after = (index.get(label) for label in pair)
+            if before is not None and after is not None:  # a fold may lack a rare label
+                table[before, after] = -np.inf
         parts = table[:k, :k], table[k, :k], table[:k, k]
         return Limits(*(part if np.isneginf(part).any() else None for part in parts))
 
@@ -248,8 +243,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
         """Minus the mean task loss over sequences; higher is better."""
         bound = self._loss_for(loss)
         z, offsets = self._decide(X, bound)
-        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), z, self.labels_.encode(y, offsets))
-        return -float(np.average(losses, weights=self._weights(sample_weight, len(losses))))
+        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), z, self.labels_.encode(as_labels(X, y), offsets))
+        return -float(np.average(losses, weights=sequence_weights(sample_weight, len(losses))))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -272,9 +267,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
                 X, lambda f, unary, pairwise: maximise(f, *limits.apply(f, unary, pairwise))[1], False
             )
         else:
-            z, offsets = self._each(
-                X, lambda f, mu, pairs: loss.packed_decode(f, mu, pairs, limits), loss.needs_edges
-            )
+            z, offsets = self._each(X, lambda f, mu, pairs: loss.packed_decode(f, mu, pairs, limits), loss.needs_edges)
         return np.concatenate(z), offsets
 
     def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
