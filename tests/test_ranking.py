@@ -119,6 +119,14 @@ def test_gains_equal_the_hull_of_their_vertices():
     assert (-np.sort(-mu, -1) @ polytope.discounts <= 1 + 1e-12).all()
 
 
+def test_the_empty_set_is_no_vertex_of_its_own_where_it_counts_as_one():
+    for empty, count in ((0.0, 8), (0.3, 8), (1.0, 7)):
+        polytope = Gains((1.0, 0.6, 0.5), empty)
+        assert len(polytope.vertices()) == len(np.unique(polytope.vertices(), axis=0)) == count
+        np.testing.assert_allclose(polytope.log_partition(np.zeros(3)), np.log(count))
+    assert len(Gains((1.0,), 1.0).vertices()) == 1
+
+
 # -- the listwise surrogate ------------------------------------------------------------------------------------------
 
 

@@ -212,7 +212,8 @@ def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array],
     """
     xp = array_namespace(unary)
     depth = len(forest.levels)
-    beliefs, messages, tops = [None] * depth, [None] * depth, [None] * depth
+    beliefs: list[Any] = [None] * depth
+    messages, tops = beliefs.copy(), beliefs.copy()
     incoming = None
     for d in reversed(range(depth)):
         nodes = forest.levels[d]
