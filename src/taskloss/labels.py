@@ -12,6 +12,8 @@ from sklearn.utils.validation import column_or_1d
 
 from .losses.base import Loss
 
+_ESTIMATORS = {"sequence": "SequenceTagger", "ranking": "Ranker", "matching": "Matcher"}  # by the kind of their losses
+
 
 class Classes:
     """One label per row, of any type. Codes follow the loss's own label names, an ordered category's order, or sorting."""
@@ -119,11 +121,15 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
                 f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
             )
         return LabelSets(y, loss, order)
-    if loss.kind != "classes":
-        raise ValueError(
-            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
-        )
+    check_kind(loss)
     return Classes(y, loss, order)
+
+
+def check_kind(loss: Loss) -> None:
+    """Refuse losses on structures, which have estimators of their own."""
+    if loss.kind not in ("classes", "indicator"):
+        other = _ESTIMATORS.get(loss.kind, "an estimator for those")
+        raise ValueError(f"{loss!r} is a loss on a {loss.kind}: use {other}.")
 
 
 def _column(y: Any) -> np.ndarray:

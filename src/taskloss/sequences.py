@@ -13,6 +13,7 @@ from scipy import sparse
 
 from .labels import _codes, _objects, _unique, absent
 from .polytopes._forest import Forest
+from .scoring import example_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,7 @@ class SequenceScorer:
         z = _objects(_flat(estimator.predict(X)).tolist())
         codes = _codes(z, loss.output_names(labels.classes), "output")
         losses = loss.packed_loss(Forest.chains(np.diff(offsets)), codes, labels.encode(y, offsets))
-        return -float(np.average(losses, weights=sequence_weights(sample_weight, len(losses))))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     def __repr__(self) -> str:
         return f"{self.loss!r}.scorer()"
@@ -244,16 +245,6 @@ def as_labels(X: Any, y: Any) -> Any:
         return y
     values = list(y)
     return y if values and _is_row(values[0]) else _as_objects(values)
-
-
-def sequence_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """One weight for each sequence, or one clear sentence."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise ValueError(
-            f"sample_weight must be one number for each of the {n} sequences, not negative and not all zero, got shape {weights.shape}."
-        )
-    return weights
 
 
 def _is_row(value: Any) -> bool:

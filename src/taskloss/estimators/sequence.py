@@ -13,8 +13,9 @@ from ..hypotheses.chain import ChainLinear
 from ..losses.base import Loss
 from ..losses.chain import SequenceLoss, SequenceZeroOne
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
+from ..scoring import example_weights
 from ..sequence_risk import Blocks, SequenceRisk
-from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels, sequence_weights
+from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from .base import Minimiser, keep
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
@@ -115,7 +116,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
         y = as_labels(X, y)
         labels = SequenceLabels(y)
         codes = labels.encode(y, offsets, partial=True)
-        weights = sequence_weights(sample_weight, len(offsets) - 1)
+        weights = example_weights(sample_weight, len(offsets) - 1, "sequences")
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
         loss.check(Forest.chains(np.diff(offsets)), labels.classes)
         limits = self._limits(labels.classes)
@@ -244,7 +245,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
         bound = self._loss_for(loss)
         z, offsets = self._decide(X, bound)
         losses = bound.packed_loss(Forest.chains(np.diff(offsets)), z, self.labels_.encode(as_labels(X, y), offsets))
-        return -float(np.average(losses, weights=sequence_weights(sample_weight, len(losses))))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
