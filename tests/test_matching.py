@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from tests.test_structures import StructureLaws, pytest_generate_tests  # noqa: F401
+from tests.test_structures import StructureLaws, pytest_generate_tests, task  # noqa: F401
 
 import taskloss as tl
 from taskloss.losses import FBeta, MatchingHamming
