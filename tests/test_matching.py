@@ -404,6 +404,8 @@ def test_clear_sentences():
     cases = [
         (lambda: tl.Matcher().fit([], []), "no examples"),
         (lambda: tl.Matcher().fit(X, None), "target y is None"),
+        (lambda: tl.Matcher().fit(X, 5), "a matching for each example"),
+        (lambda: tl.Matcher().fit(5, y), "a list of examples"),
         (lambda: tl.Matcher().fit(X, y[:3]), "different lengths: 4 and 3"),
         (lambda: tl.Matcher().fit(X, [r[:3] for r in y]), "Example 0 has 4 rows to match"),
         (lambda: tl.Matcher().fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns.*unmatched='both'"),

@@ -391,6 +391,7 @@ def test_clear_sentences():
         (lambda: tl.Ranker().fit(X, y - 1, groups=groups), "must not be negative, got -1"),
         (lambda: tl.Ranker().fit(X, y * np.nan, groups=groups), "NaN"),
         (lambda: tl.Ranker().fit(X, None, groups=groups), "target y is None"),
+        (lambda: tl.Ranker().fit(X, ["good"] * len(X), groups=groups), "one number per item"),
         (lambda: tl.Ranker().fit(X, y[:-1], groups=groups), "different lengths"),
         (lambda: tl.Ranker("hamming").fit(X, y, groups=groups), "no loss on rankings"),
         (lambda: tl.Ranker(alpha=-1).fit(X, y, groups=groups), "alpha must be"),

@@ -218,6 +218,7 @@ def test_bad_data_at_fit(X, y, sentence):
         ({"forbidden": np.array([["a", "b"]])}, r"The training data go from 'a' to 'b', which is forbidden"),
         ({"transition_features": "some"}, r"transition_features must be None, 'all' or a list"),
         ({"transition_features": [7]}, r"transition_features names 7, which is not among the 3 features"),
+        ({"transition_features": [0.5]}, r"transition_features names 0.5, which is not among"),
         ({"loss": "zero-one"}, r"is no loss on sequences"),
         ({"loss": "nonsense"}, r"There is no loss named 'nonsense'"),
         ({"loss": ChainHamming(5)}, r"is a loss over 5 states, but y has 2"),

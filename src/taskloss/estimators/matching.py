@@ -186,6 +186,8 @@ class Matcher(GroupedEstimator):
 
 def _tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray]:
     """The features of pairs of nodes, (rows, columns, p), example by example."""
+    if not hasattr(X, "__len__"):
+        raise ValueError(f"X must be a list of examples, each a pair of graphs, got {X!r}.")
     tables = [_table(x, features, i) for i, x in enumerate(X)]
     if not tables:
         raise ValueError("X has no examples: at least one pair of graphs is needed.")
@@ -223,6 +225,8 @@ def _labels(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> list
     """The column of each row, example by example."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if not hasattr(y, "__len__"):
+        raise ValueError(f"y must hold a matching for each example, got {y!r}.")
     y = [np.asarray(row) for row in y]
     if len(y) != len(tables):
         raise ValueError(f"X and y have different lengths: {len(tables)} and {len(y)}.")

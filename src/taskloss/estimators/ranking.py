@@ -91,7 +91,10 @@ class Ranker(GroupedEstimator):
     def _relevance(self, y: Any, X: Any) -> np.ndarray:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True).astype(float)
+        try:
+            y = column_or_1d(y, warn=True).astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The relevance must be one number per item: {error}.") from error
         if len(y) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(y)}.")
         return check_relevance(y)
