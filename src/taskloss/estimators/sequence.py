@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -140,7 +139,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
         asked = list(asked) if hasattr(asked, "__iter__") else [asked]
         columns = [known.get(f, -1) if isinstance(f, str) else f for f in asked]
         for feature, column in zip(asked, columns, strict=True):
-            if not isinstance(column, numbers.Integral) or not 0 <= column < n_features:
+            if not isinstance(column, int | np.integer) or not 0 <= column < n_features:
                 raise ValueError(
                     f"transition_features names {feature!r}, which is not among the {n_features} features."
                 )
