@@ -49,6 +49,15 @@ CASES = {
     "misfit": (lambda: tl.MultilabelClassifier(surrogate="multinomial").fit(X, Y), "does not fit this loss"),
     "misfit classes": (lambda: tl.TaskLossEstimator(surrogate="independent").fit(X, y), "does not fit this loss"),
     "wrong kind": (lambda: tl.TaskLossEstimator("hamming").fit(X, y), "one column of 0 and 1 per label"),
+    "sequence loss": (lambda: tl.TaskLossEstimator("chain-hamming").fit([X, X], [y, y]), "use SequenceTagger"),
+    "ranking loss": (lambda: tl.CostSensitiveClassifier("ndcg").fit(X, y), "use Ranker"),
+    "matching loss": (lambda: tl.DecodedClassifier(loss="matching-hamming").fit(X, y), "use Matcher"),
+    "beta": (lambda: tl.MultilabelClassifier(tl.losses.FBeta(beta="1")).fit(X, Y), "beta must be a finite number"),
+    "weights at score": (lambda: tl.TaskLossEstimator().fit(X, y).score(X, y, -np.ones(30)), "not negative"),
+    "NA label": (
+        lambda: tl.TaskLossEstimator().fit(X, np.where(y > 0, y.astype(object), pd.NA)),
+        "y contains NaN or None",
+    ),
     "set loss on classes": (lambda: tl.CostSensitiveClassifier(tl.losses.Hamming()).fit(X, y), "MultilabelClassifier"),
     "other kind at predict": (lambda: tl.TaskLossEstimator().fit(X, y).predict(X, loss="hamming"), "another kind"),
     "other size at predict": (
@@ -152,6 +161,8 @@ def test_a_failed_fit_keeps_the_old_one():
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match="NaN"):
         model.fit(broken(np.nan), y)
+    with pytest.raises(ValueError, match="different lengths"):
+        model.fit(X[:, :2], y[:-1])
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from tests.test_structures import StructureLaws, pytest_generate_tests  # noqa: F401
+from tests.test_structures import StructureLaws, pytest_generate_tests, task  # noqa: F401
 
 import taskloss as tl
 from taskloss.losses import FBeta, MatchingHamming
@@ -273,6 +273,69 @@ def test_matcher_in_scikit_learn():
     assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
 
 
+def test_a_matcher_can_be_fitted_again_to_other_features():
+    X, y = noisy_pairs(np.random.default_rng(23), 12, (4, 6), 0.2)
+    model = tl.Matcher().fit(X, y)
+    narrow = [(a[:, :2], b[:, :2]) for a, b in X]
+    again = model.fit(narrow, y)
+    np.testing.assert_array_equal(again.coef_, tl.Matcher().fit(narrow, y).coef_)
+    assert again.n_features_in_ == 2
+
+
+def test_neither_parameters_set_later_nor_a_failed_fit_change_predictions():
+    X, y = noisy_pairs(np.random.default_rng(24), 12, (4, 6), 0.2)
+    model = tl.Matcher("quadratic").fit(X, y)
+    before, matched = model.predict_moments(X), model.predict(X)
+    with pytest.raises(ValueError, match="two rows"):
+        model.fit([(a[:, :2], b[:, :2]) for a, b in X], [0 * row for row in y])
+    model.set_params(surrogate="auto", features="absolute", unmatched="both", decoding="map", scale=False)
+    for mu, z, old, older in zip(model.predict_moments(X), model.predict(X), before, matched, strict=True):
+        np.testing.assert_array_equal(mu, old)
+        np.testing.assert_array_equal(z, older)
+
+
+def test_sparse_nodes_and_kernels():
+    from scipy import sparse
+
+    X, y = noisy_pairs(np.random.default_rng(25), 12, (4, 6), 0.2)
+    model = tl.Matcher(alpha=0.05, tol=1e-13).fit(X, y)
+    thin = tl.Matcher(alpha=0.05, tol=1e-13).fit([(sparse.csr_matrix(a), sparse.csr_matrix(b)) for a, b in X], y)
+    np.testing.assert_array_equal(model.coef_, thin.coef_)
+    kernel = tl.Matcher(hypothesis=tl.hypotheses.Kernel("linear"), alpha=0.05, tol=1e-13).fit(X, y)
+    for one, other in zip(model.predict_moments(X), kernel.predict_moments(X), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert tl.Matcher(hypothesis="kernel").fit(X, y).score(X, y) > -0.5
+
+
+class FirstRowFirst(MatchingHamming):
+    """A mistake in the first row costs all, and any other nothing."""
+
+    def psi(self, z):
+        table = self.phi(z).reshape(*np.shape(z), -1)
+        table[..., 1:, :] = 0
+        return -table.reshape(*np.shape(z)[:-1], -1)
+
+    def __call__(self, z, y):
+        return (np.asarray(z)[..., 0] != np.asarray(y)[..., 0]).astype(float)
+
+    def decode(self, mu, costs=None):
+        table = np.array(mu, dtype=float).reshape(*np.shape(mu)[:-1], self.n_rows, -1)
+        table[..., 1:, :] = 0
+        return super().decode(table.reshape(np.shape(mu)), costs)
+
+
+def test_another_loss_on_matchings_changes_the_decision_alone():
+    X, y = noisy_pairs(np.random.default_rng(26), 40, (4, 6), 0.6)
+    model = tl.Matcher().fit(X, y)
+    assert all((a == b).all() for a, b in zip(model.predict(X, "matching-hamming"), model.predict(X), strict=True))
+    loss = FirstRowFirst()
+    z = model.predict(X, loss)
+    assert [row[0] for row in z] == [mu[0].argmax() for mu in model.predict_moments(X)]
+    assert any((a != b).any() for a, b in zip(z, model.predict(X), strict=True))
+    np.testing.assert_allclose(model.expected_loss(X, loss), [1 - mu[0].max() for mu in model.predict_moments(X)])
+    np.testing.assert_array_equal(model.losses(X, y, loss), [float(a[0] != b[0]) for a, b in zip(z, y, strict=True)])
+
+
 def test_map_is_the_likeliest_matching_of_the_field():
     X, y = noisy_pairs(np.random.default_rng(22), 25, (4, 5), 0.4)
     model = tl.Matcher("max-entropy", decoding="map").fit(X, y)
@@ -341,6 +404,8 @@ def test_clear_sentences():
     cases = [
         (lambda: tl.Matcher().fit([], []), "no examples"),
         (lambda: tl.Matcher().fit(X, None), "target y is None"),
+        (lambda: tl.Matcher().fit(X, 5), "a matching for each example"),
+        (lambda: tl.Matcher().fit(5, y), "a list of examples"),
         (lambda: tl.Matcher().fit(X, y[:3]), "different lengths: 4 and 3"),
         (lambda: tl.Matcher().fit(X, [r[:3] for r in y]), "Example 0 has 4 rows to match"),
         (lambda: tl.Matcher().fit([(a, b[:3]) for a, b in X], y), "4 rows and 3 columns.*unmatched='both'"),
@@ -349,7 +414,7 @@ def test_clear_sentences():
         (lambda: tl.Matcher(decoding="best").fit(X, y), "decoding must be"),
         (lambda: tl.Matcher(features="cubic").fit(X, y), "features must be one of squared"),
         (lambda: tl.Matcher().fit(X, [np.zeros(4, int)] * 4), "two rows to the same column"),
-        (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, -1])] * 4), "need outliers=True"),
+        (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, -1])] * 4), "Example 0.*need unmatched='both'"),
         (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, 9])] * 4), "columns from 0 to 3"),
         (lambda: tl.Matcher().fit(X, [np.array([0, 1, 2, 0.5])] * 4), "numbers of columns"),
         (lambda: tl.Matcher().fit([(a * np.nan, b) for a, b in X], y), "Example 0 contains NaN"),
@@ -358,6 +423,15 @@ def test_clear_sentences():
         (lambda: tl.Matcher().fit([a for a, _ in X], y), r"Example 0 must be a pair"),
         (lambda: tl.Matcher(alpha=0).fit(X, y), "alpha must be"),
         (lambda: tl.Matcher().fit(X, y, [-1, 1, 1, 1]), "not negative"),
+        (lambda: fitted.score(X, y, [-1, 1, 1, 1]), "not negative"),
+        (lambda: fitted.score(X, y, np.zeros(4)), "not all zero"),
+        (lambda: fitted.score(X, y, np.ones(3)), "one number for each of the 4 examples"),
+        (lambda: tl.Matcher().fit(X, [*y[:2], [0, 1, 2, -1], y[3]]), "Example 2.*need unmatched='both'"),
+        (lambda: tl.Matcher().fit(X, [*y[:3], [0, 1, 1, 2]]), "Example 3: its y matches two rows to the same column"),
+        (lambda: tl.Matcher().fit(X, [list("abcd")] * 4), "Example 0: its y must be numbers of columns"),
+        (lambda: tl.Matcher().fit(X, [[0, 1, None, 2]] * 4), "Example 0: its y must be numbers of columns"),
+        (lambda: tl.Matcher().fit(X, [None] * 4), "Example 0 has 4 rows to match"),
+        (lambda: fitted.predict(X, loss="hamming"), "no loss on matchings"),
         (lambda: fitted.predict([(a[:, :2], b[:, :2]) for a, b in X]), "fitted on 4"),
         (lambda: MatchingHamming().polytope, "does not know its sizes"),
         (lambda: Birkhoff(3, 2).size, "3 rows cannot all be matched to 2 columns"),
@@ -367,7 +441,7 @@ def test_clear_sentences():
         (lambda: assign(np.zeros((1, 2, 2)), method="magic"), "method must be"),
         (lambda: MatchingHamming(2).decode(np.zeros((1, 4)), costs=1), "no costs per example"),
         (lambda: MatchingHamming(2).scorer(), "Matcher.score"),
-        (lambda: tl.TaskLossEstimator(MatchingHamming()).fit(np.zeros((2, 1)), [0, 1]), "such as Ranker or Matcher"),
+        (lambda: tl.TaskLossEstimator(MatchingHamming()).fit(np.zeros((2, 1)), [0, 1]), "use Matcher"),
         (lambda: tl.Matcher("max-entropy").fit(*noisy_pairs(rng, 2, (17, 18), 0.1)), "up to 16 columns"),
     ]
     for call, sentence in cases:

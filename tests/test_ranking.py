@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import taskloss as tl
 from taskloss.grouped import GroupedRisk, Groups, Stack
-from taskloss.hypotheses import Linear
+from taskloss.hypotheses import Kernel, Linear, Nystrom
 from taskloss.losses import NDCG, PrecisionAt
 from taskloss.polytopes import Gains, Hull, Simplex
 from taskloss.surrogates import Listwise, MaxEntropy, OneVsAll, Quadratic
@@ -117,6 +117,14 @@ def test_gains_equal_the_hull_of_their_vertices():
     # The hull is the ball of the ordered weighted norm: sum_j D_j mu_(j) <= 1.
     mu = np.random.default_rng(4).dirichlet(np.full(16, 0.3), 50) @ polytope.vertices()
     assert (-np.sort(-mu, -1) @ polytope.discounts <= 1 + 1e-12).all()
+
+
+def test_the_empty_set_is_no_vertex_of_its_own_where_it_counts_as_one():
+    for empty, count in ((0.0, 8), (0.3, 8), (1.0, 7)):
+        polytope = Gains((1.0, 0.6, 0.5), empty)
+        assert len(polytope.vertices()) == len(np.unique(polytope.vertices(), axis=0)) == count
+        np.testing.assert_allclose(polytope.log_partition(np.zeros(3)), np.log(count))
+    assert len(Gains((1.0,), 1.0).vertices()) == 1
 
 
 # -- the listwise surrogate ------------------------------------------------------------------------------------------
@@ -282,6 +290,43 @@ def test_ranker_in_a_grid_search_over_groups():
     assert nested.loss.at == 3
 
 
+def test_a_kernel_ranker_is_the_linear_one_where_the_kernel_is_linear():
+    X, y, groups = items(np.random.default_rng(17))
+    new = items(np.random.default_rng(18), 10)[0]
+    linear = tl.Ranker("ndcg", "auto", alpha=0.05, tol=1e-13).fit(X, y, groups=groups)
+    for hypothesis in (Kernel("linear"), Nystrom(30, "linear")):
+        model = tl.Ranker(hypothesis=hypothesis, alpha=0.05, tol=1e-13).fit(X, y, groups=groups)
+        np.testing.assert_allclose(model.predict_scores(new), linear.predict_scores(new), atol=1e-4)
+        assert model.score(X, y, groups) == pytest.approx(linear.score(X, y, groups), abs=1e-3)
+    rbf = tl.Ranker(hypothesis="kernel", alpha=1e-3).fit(X.astype(np.float32), y, groups=groups)
+    assert rbf.score(X, y, groups) > linear.score(X, y, groups)
+    features = rbf.hypothesis_.features(new)
+    np.testing.assert_allclose(features @ rbf.coef_ + rbf.intercept_, rbf.predict_scores(new), atol=1e-5)
+
+
+def test_features_made_in_blocks_change_nothing(monkeypatch):
+    X, y, groups = items(np.random.default_rng(19), 80)
+    assert len(X) > 256
+    one = tl.Ranker(hypothesis="nystrom").fit(X, y, groups=groups)
+    monkeypatch.setattr("taskloss.grouped._FEATURE_BYTES", 1)
+    two = tl.Ranker(hypothesis="nystrom").fit(X, y, groups=groups)
+    np.testing.assert_allclose(one.predict_scores(X), two.predict_scores(X), atol=1e-4)
+
+
+def test_neither_parameters_set_later_nor_a_failed_fit_change_predictions():
+    X, y, groups = items(np.random.default_rng(20))
+    surrogate = OneVsAll("logistic")
+    model = tl.Ranker(PrecisionAt(3), surrogate).fit(X, y, groups=groups)
+    before = model.predict_moments(X, groups)
+    for wide, bad in ((np.hstack([X, X]), -y), (np.hstack([X, X]), y[:-1])):
+        with pytest.raises(ValueError):
+            model.fit(wide, bad, groups=groups)
+    assert model.n_features_in_ == 4
+    surrogate.set_params(margin="square")
+    model.set_params(surrogate="listwise", loss="ndcg", hypothesis="kernel")
+    np.testing.assert_array_equal(model.predict_moments(X, groups), before)
+
+
 def test_fisher_consistency_where_regression_on_relevance_fails():
     """With unlimited data the normalised gains rank as the Bayes rule does; the mean relevance does not."""
     rng = np.random.default_rng(14)
@@ -330,17 +375,33 @@ def test_clear_sentences():
         (lambda: tl.Ranker().fit(X, y), "needs groups, one id per row.*enable_metadata_routing"),
         (lambda: tl.Ranker().fit(X, y, groups=[3, 4]), "np.repeat"),
         (lambda: tl.Ranker().fit(X, y, groups=np.full(len(X), np.nan)), "groups contains NaN"),
+        (lambda: tl.Ranker().fit(X, y, groups=["q", None] + ["q"] * (len(X) - 2)), "groups contains NaN or None"),
+        (lambda: tl.Ranker().fit(X, y, groups=np.array(["q"] + [1] * (len(X) - 1), object)), "cannot be sorted"),
+        (lambda: fitted.score(X, y), "needs groups, one id per row"),
+        (lambda: fitted.group_losses(X, y), "needs groups, one id per row"),
+        (lambda: fitted.score(X, y, groups, np.ones(3)), "one number for each of the [0-9]+ rows"),
+        (lambda: fitted.score(X, y, groups, -np.ones(len(X))), "not negative"),
+        (lambda: fitted.score(X, y, groups, np.zeros(len(X))), "not all zero"),
+        (lambda: tl.Ranker(PrecisionAt(None)).fit(X, y, groups=groups), "PrecisionAt needs the number of positions"),
+        (lambda: tl.Ranker(NDCG(at="3")).fit(X, y, groups=groups), "at must be a whole number"),
+        (lambda: tl.Ranker(NDCG(at=2.5)).fit(X, y, groups=groups), "at must be a whole number"),
+        (lambda: tl.Ranker(NDCG(lambda y: 1.0)).fit(X, y, groups=groups), "gain must give a number for each relevance"),
+        (lambda: tl.Ranker(hypothesis=Kernel("precomputed")).fit(X, y, groups=groups), "the kernel and not its matrix"),
         (lambda: tl.Ranker().fit(X[:0], y[:0], groups=groups[:0]), "0 sample"),
         (lambda: tl.Ranker().fit(X, y - 1, groups=groups), "must not be negative, got -1"),
         (lambda: tl.Ranker().fit(X, y * np.nan, groups=groups), "NaN"),
         (lambda: tl.Ranker().fit(X, None, groups=groups), "target y is None"),
+        (lambda: tl.Ranker().fit(X, ["good"] * len(X), groups=groups), "one number per item"),
         (lambda: tl.Ranker().fit(X, y[:-1], groups=groups), "different lengths"),
         (lambda: tl.Ranker("hamming").fit(X, y, groups=groups), "no loss on rankings"),
         (lambda: tl.Ranker(alpha=-1).fit(X, y, groups=groups), "alpha must be"),
-        (lambda: tl.Ranker(surrogate="multinomial").fit(X, y, groups=groups), "does not fit this loss"),
+        (
+            lambda: tl.Ranker(surrogate="multinomial").fit(X, y, groups=groups),
+            "does not fit this loss.*surrogate='auto'",
+        ),
         (
             lambda: tl.Ranker().fit(X, y, groups=groups, sample_weight=np.zeros(len(X))),
-            "weights (are zero|must contain)",
+            "not all zero",
         ),
         (lambda: tl.Ranker().fit(X, 2000 + y, groups=groups), "gains of this relevance"),
         (lambda: fitted.predict(X[:, :2], groups), "features"),
@@ -356,7 +417,7 @@ def test_clear_sentences():
         (lambda: NDCG(n_items=3)([0, 0, 1], [1, 0, 0]), "a rank of its own"),
         (lambda: NDCG(n_items=3).decode([0, 0, 1], costs=1), "no costs per example"),
         (lambda: NDCG().scorer(), "Ranker.score"),
-        (lambda: tl.CostSensitiveClassifier(NDCG()).fit(X, y), "such as Ranker or Matcher"),
+        (lambda: tl.CostSensitiveClassifier(NDCG()).fit(X, y), "use Ranker"),
         (lambda: NDCG(n_items=40).labels(), "too many to list"),
     ]
     for call, sentence in cases:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import logsumexp
@@ -14,9 +15,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import taskloss as tl
+from taskloss.hypotheses.chain import ChainLinear
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, Simplex, Tree
-from taskloss.polytopes._forest import Forest, k_best, marginals, maximise
+from taskloss.polytopes._forest import Forest, k_best, marginals, maximise, sample
 from taskloss.surrogates import ChainCRF, MaxEntropy
 
 LABELS = np.array(["a", "b", "c"])
@@ -89,6 +91,20 @@ def test_long_chain_keeps_its_precision(compiled):
     np.testing.assert_allclose(mu, np.tile(np.exp(total - logsumexp(total)), (3000, 1)), atol=1e-9)
 
 
+@pytest.mark.parametrize("polytope", [Chain(3, 5000), Tree(3, (-1, *(np.arange(2999) // 2)))], ids=["chain", "tree"])
+def test_single_precision_gives_laws_on_long_chains(polytope):
+    v = np.random.default_rng(0).normal(size=polytope.size)
+    for scale, atol in ((1.0, 1e-5), (1e4, 1e-2)):
+        a, mu = polytope.log_partition_and_marginals((scale * v).astype(np.float32))
+        assert mu.dtype == np.float32
+        nodes, edges = polytope.split(mu)
+        for law in (nodes.sum(-1), edges.sum((-1, -2))):
+            np.testing.assert_allclose(law, 1, atol=1e-5)
+        exact = polytope.log_partition_and_marginals(scale * v)
+        np.testing.assert_allclose(a, exact[0], rtol=1e-5)
+        np.testing.assert_allclose(mu, exact[1], atol=atol)
+
+
 def test_parts_of_the_chain_that_never_meet():
     # Two groups of states without transitions between them: the group far behind underflows unless logarithms take
     # over, and the first position brings it back.
@@ -103,10 +119,25 @@ def test_parts_of_the_chain_that_never_meet():
 
 
 def test_no_allowed_sequence_is_refused():
-    unary, none = np.zeros((3, 2)), np.full((2, 2), -np.inf)
-    for compiled in (True, False):
-        with pytest.raises(ValueError, match=r"No assignment of states is allowed on tree 0"):
-            marginals(Forest.chains([3]), unary, none, compiled=compiled)
+    """By every answer in the same words, and with the user's number of the sequence, also in a subset or a block."""
+    unary, free = np.zeros((9, 2)), np.zeros((2, 2))
+    unary[6] = -np.inf
+    forest = Forest.chains([3, 2, 1, 2, 1])
+    sentence = "No assignment of states is allowed on sequence or tree 3"
+    matrices = np.zeros((forest.n_edges, 2, 2))
+    calls = [
+        *(lambda c=c, p=p: marginals(forest, unary, p, compiled=c) for c in (True, False) for p in (free, matrices)),
+        *(lambda c=c: maximise(forest, unary, free, compiled=c) for c in (True, False)),
+        lambda: sample(forest, unary, free, 2, np.random.default_rng(0)),
+        lambda: maximise(forest.subset(np.array([1, 3])), unary[[3, 4, 6, 7]], free),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=sentence):
+            call()
+    nothing = Chain(2, 3, allowed=np.zeros((2, 2)))
+    for call in (nothing.marginals, nothing.maximiser, lambda v: nothing.sample(v, 2)):
+        with pytest.raises(ValueError, match="sequence or tree 0"):
+            call(np.zeros((2, nothing.size)))
 
 
 def test_k_best_on_ragged_chains():
@@ -193,11 +224,11 @@ def test_sequence_zero_one_is_map():
 
 
 def enumerated_risk(
-    tagger: tl.SequenceTagger, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
+    hypothesis: ChainLinear, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
 ) -> float:
     """The same objective by listing every sequence."""
-    parts = tagger.hypothesis_.parts(theta)
-    mask = tagger.hypothesis_.penalised()
+    parts = hypothesis.parts(theta)
+    mask = hypothesis.penalised()
     k = 3
     total = 0.0
     for x, labels, w in zip(X, y, weights / weights.sum(), strict=True):
@@ -207,7 +238,7 @@ def enumerated_risk(
         unary[-1] += parts.get("end", 0.0)
         value = unary[np.arange(len(x)), every].sum(1) + parts["transition"][every[:, :-1], every[:, 1:]].sum(1)
         if "feature_transition" in parts:
-            step = (x[:, tagger.hypothesis_.columns] @ parts["feature_transition"]).reshape(-1, k, k)
+            step = (x[:, hypothesis.columns] @ parts["feature_transition"]).reshape(-1, k, k)
             value += sum(step[t][every[:, t - 1], every[:, t]] for t in range(1, len(x)))
         known = [(t, LABELS.tolist().index(label)) for t, label in enumerate(labels) if label is not None]
         agrees = np.all([every[:, t] == code for t, code in known], axis=0) if known else np.ones(len(every), bool)
@@ -229,7 +260,7 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
     risk = tagger.objective(X, y, weights)
     theta = rng.normal(size=risk.start.shape)
     value, gradient = risk.value_and_gradient(theta)
-    np.testing.assert_allclose(value[0], enumerated_risk(tagger, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
+    np.testing.assert_allclose(value[0], enumerated_risk(risk.hypothesis, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
     step = 1e-4
     for j in rng.choice(len(theta), 12, replace=False):
         e = step * np.eye(len(theta))[:, [j]]
@@ -322,8 +353,73 @@ def test_mappings_read_as_scikit_learn_s_vectorizer_does():
     assert offsets.tolist() == [0, 2, 3]
     new = [[{"w": "never", "n": 3}]]
     np.testing.assert_array_equal(reader.read(new)[0].toarray(), peer.transform(new[0]).toarray())
-    with pytest.raises(ValueError, match="The feature 'w' must be a number, a string or a list of strings, got None"):
+    with pytest.raises(ValueError, match=r"The feature 'w' must be a number.*or a mapping, got None"):
         reader.read([[{"w": None}]])
+
+
+def test_nested_mappings_are_named_as_crfsuite_names_them():
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    item = {"w": {"a": 1.5, "b": {"c": 2.0}}, "n": 3.0}
+    reader = tl.sequences.SequenceReader()
+    rows, _ = reader.fit_read([[item]])
+    theirs = dict(pycrfsuite.ItemSequence([item]).items()[0])
+    assert dict(zip(reader.vocabulary, rows.toarray()[0].tolist(), strict=True)) == theirs
+    assert theirs == {"n": 3.0, "w:a": 1.5, "w:b:c": 2.0}
+
+
+def test_packed_sequences_are_a_list_of_sequences():
+    X, y = toy(40)
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
+    for rows in (np.concatenate(X), sparse.csr_matrix(np.concatenate(X))):
+        packed = tl.Packed(rows, offsets)
+        assert len(packed) == len(list(packed)) == 40
+        for key in (slice(3, 9), [5, 2, 2], np.arange(40) % 3 == 0):
+            which = np.arange(40)[key]
+            some = packed[key]
+            assert some.offsets.tolist() == np.cumsum([0, *(len(X[i]) for i in which)]).tolist()
+            np.testing.assert_array_equal(sparse.csr_matrix(some.rows).toarray(), np.concatenate([X[i] for i in which]))
+        grid = {"alpha": [1e-3, 1.0]}
+        one, two = (GridSearchCV(tl.SequenceTagger(), grid, cv=3).fit(form, y) for form in (packed, X))
+        np.testing.assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], atol=1e-6)
+    expected = tl.SequenceTagger().fit(packed, y)
+    flat = np.concatenate(y)
+    for labels in (flat, flat.tolist(), pd.Series(flat), pd.Series(flat, dtype="category")):
+        tagger = tl.SequenceTagger().fit(packed, labels)
+        np.testing.assert_allclose(tagger.theta_, expected.theta_)
+        assert tagger.score(packed, labels) == ChainHamming().scorer()(tagger, packed, labels) == tagger.score(X, y)
+
+
+def test_data_frames_are_their_values():
+    X, y = toy()
+    frames = [pd.DataFrame(x, columns=list("pqrs")) for x in X]
+    tagger = tl.SequenceTagger().fit(frames, y)
+    np.testing.assert_array_equal(tagger.theta_, tl.SequenceTagger().fit(X, y).theta_)
+    with pytest.raises(ValueError, match="the columns of the first one that was fitted"):
+        tagger.predict([frame[list("qprs")] for frame in frames])
+
+
+def test_labels_of_any_type():
+    X, y = toy()
+    expected = tl.SequenceTagger().fit(X, y)
+    pairs = [[("t", label) for label in row] for row in y]
+    tagger = tl.SequenceTagger(forbidden=[(("t", "z"), ("t", "a"))]).fit(X, pairs)
+    np.testing.assert_array_equal(tagger.theta_, expected.theta_)
+    assert [label for _, label in tagger.predict(X)[0]] == expected.predict(X)[0].tolist()
+    assert tagger.score(X, pairs) == expected.score(X, y)
+    gaps = [[label if t else None for t, label in enumerate(row)] for row in y]
+    missing = [pd.Series(row).where([t > 0 for t in range(len(row))], pd.NA) for row in y]
+    arrays = [np.array([label if t else np.nan for t, label in enumerate(row)], dtype=object) for row in y]
+    known = tl.SequenceTagger().fit(X, gaps)
+    for labels in (missing, arrays):
+        np.testing.assert_array_equal(tl.SequenceTagger().fit(X, labels).theta_, known.theta_)
+
+
+def test_forbidden_pairs_of_labels_that_a_fold_lacks_are_passed_over():
+    X, y = toy(30)
+    expected = tl.SequenceTagger().fit(X, y).theta_
+    np.testing.assert_array_equal(
+        tl.SequenceTagger(forbidden=[("a", "rare"), ("rare", None)]).fit(X, y).theta_, expected
+    )
 
 
 def test_predictions_minimise_the_expected_loss():
@@ -386,6 +482,90 @@ def test_forbidden_transitions_have_no_probability_and_are_not_predicted():
         assert (edges[:, 0, 1] == 0).all()
         assert nodes[0, 2] == 0
         assert nodes[-1, 0] == 0
+
+
+def test_forbidden_transitions_follow_the_names_of_outputs():
+    X, y = toy(60)
+    keep = [i for i, row in enumerate(y) if ("a", "b") not in list(itertools.pairwise(row)) and row[0] != "c"]
+    X, y = [X[i] for i in keep], [y[i] for i in keep]
+    tagger = tl.SequenceTagger(alpha=0.02, forbidden=[("a", "b"), (None, "c")]).fit(X, y)
+    new, _ = toy(60, seed=9)
+    free = tl.SequenceTagger(alpha=0.02).fit(X, y)
+    moved = ChainCost((1 - np.eye(3))[[2, 0, 1]], outputs=["c", "a", "b"])
+    expected = np.concatenate(tagger.predict(new))
+    assert any(("a", "b") in itertools.pairwise(row) for row in free.predict(new))  # the limits do bind
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(new, moved)), expected)
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(new, ChainCost(1 - np.eye(3)))), expected)
+    # One more output, "abstain": it is free, and the others stay bound.
+    more = ChainCost(np.vstack([1 - np.eye(3), np.full(3, 0.3)])[[3, 2, 0, 1]], outputs=["?", "c", "a", "b"])
+    rows = [row.tolist() for row in tagger.predict(new, more)]
+    assert any("?" in row for row in rows)
+    assert all(("a", "b") not in itertools.pairwise(row) and row[0] != "c" for row in rows)
+
+
+def test_map_on_a_long_sequence_is_the_best_path():
+    """Staying at c has the best score, but a and b have so many paths that the marginals of c are zero in floats."""
+    X, y = toy(60)
+    tagger = tl.SequenceTagger("sequence-zero-one", alpha=0.02).fit(X, y)
+    tagger.theta_[:] = 0
+    tagger.transition_weights_[:] = [[0.0, 0.0, -1e4], [0.0, 0.0, -1e4], [-1e4, -1e4, 0.5]]
+    long = [np.zeros((9000, 4)), np.zeros((2, 4))]
+    assert tagger.predict_marginals(long)[0][:, 2].max() == 0
+    path = [["c"] * 9000, ["c"] * 2]
+    assert [row.tolist() for row in tagger.predict(long)] == path
+    np.testing.assert_allclose(tagger.expected_loss(long), [1.0, 1 - np.exp(0.5) / (4 + np.exp(0.5))])
+    assert tagger.score(long, path) == 0
+
+
+def test_impossible_sequences_are_named_by_the_user_s_number():
+    X = [np.eye(4), np.eye(4)[:2], np.eye(4)[:3]]
+    y = [["a", "b", "c", "a"], ["a", "b"], ["b", "c", "a"]]
+    tagger = tl.SequenceTagger(forbidden=[(None, "c"), ("a", None), ("b", None), ("c", None)])
+    with pytest.raises(ValueError, match="The training data go from 'a' to the end"):
+        tagger.fit(X, y)
+    tagger = tl.SequenceTagger(forbidden=[(None, "b"), (None, "c"), ("a", "c")]).fit(X[:2], y[:2])
+    tagger.limits_ = tagger.limits_._replace(end=np.array([-np.inf, -np.inf, 0.0]))
+    bad = [np.eye(4), np.eye(4)[:3], np.eye(4)[:2]]  # a must come first, then not c, and c last
+    for call in (
+        tagger.predict,
+        lambda X: tagger.predict(X, "sequence-zero-one"),
+        tagger.sample,
+        lambda X: tagger.predict_best(X, 2),
+        tagger.predict_marginals,
+    ):
+        with pytest.raises(ValueError, match="allowed on sequence or tree 2"):
+            call(bad)
+    gap = [["a", "b", "c", "a"], ["a", "b"], ["a", None, "b"]]
+    steps = [("a", "a"), ("b", "b"), ("a", "c"), ("c", "b")]
+    with pytest.raises(ValueError, match="The training data go"):
+        tl.SequenceTagger(forbidden=[*steps, ("a", "b")]).fit(X, gap)
+    with pytest.raises(ValueError, match="allowed on sequence or tree 2"):
+        tl.SequenceTagger(forbidden=steps).fit(X, gap)
+
+
+def test_neither_an_objective_nor_a_failed_fit_changes_a_fitted_tagger():
+    X, y = toy(30)
+    loss = ChainCost(1 - np.eye(3))
+    tagger = tl.SequenceTagger(loss, alpha=0.05).fit(X, y)
+    before = np.concatenate(tagger.predict(X))
+    wide = [np.hstack([x, x]) for x in X]
+    tagger.objective(wide, [["x" + label for label in row] for row in y])
+    for bad in (y[:-1], [["a"] * len(row) for row in y]):
+        with pytest.raises(ValueError):
+            tagger.fit(wide, bad)
+    loss.set_params(unary=np.eye(3))
+    np.testing.assert_array_equal(np.concatenate(tagger.predict(X)), before)
+    assert tagger.n_features_in_ == 4
+
+
+def test_transition_weights_of_features():
+    X, y = toy()
+    tagger = tl.SequenceTagger(alpha=0.05, transition_features=[2, 0]).fit(X, y)
+    weights, x = tagger.feature_transition_weights_, np.array([0.0, 0.0, 3.0, 0.0])
+    assert weights.shape == (2, 3, 3)
+    _, pairwise = tagger.hypothesis_.scores(tagger.theta_, np.stack([x, x]), Forest.chains([2]))
+    np.testing.assert_allclose(pairwise[0], tagger.transition_weights_ + 3 * weights[0])
+    assert tl.SequenceTagger().fit(X, y).feature_transition_weights_.shape == (0, 3, 3)
 
 
 def test_outputs_that_are_not_labels():

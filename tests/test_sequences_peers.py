@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -34,9 +35,9 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     found = info.info()
 
     tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
-    risk = tagger.objective(X, y)
+    risk = tagger.fit(X, y).objective(X, y)
     theta = np.zeros_like(risk.start)
-    parts = tagger.hypothesis_.parts(theta[:, 0])
+    parts = risk.hypothesis.parts(theta[:, 0])
     labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
     assert (len(found.state_features), len(found.transitions)) == (7 * 4, 4 * 4)  # every pair occurs in the data
     for (name, label), weight in found.state_features.items():
@@ -46,7 +47,6 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     theirs = trainer.logparser.last_iteration["loss"]
     # CRFsuite prints parameters and objective with six digits after the point.
     assert len(X) * risk.value_and_gradient(theta)[0][0] == pytest.approx(theirs, rel=1e-6)
-    tagger.fit(X, y)
     assert len(X) * tagger.solution_.value == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value <= theirs * (1 + 1e-8)
     for x, marginals in list(zip(X, tagger.predict_marginals(X), strict=True))[:20]:
@@ -177,6 +177,17 @@ TAGS = [["a", "b", "a"], ["b", "a"]]
         (["word", "words"], TAGS, r"Sequence 0 of X must be an array or a list"),
         ([[{"a": 1}, {"a": 2}, 3], [{"a": 1}] * 2], TAGS, r"Every position must be a mapping of features"),
         (GOOD, [["a", 1, "b"], ["a", "b"]], r"of types that cannot be sorted together"),
+        (GOOD, 5, r"y must hold one sequence of labels"),
+        (GOOD, [[["a"], ["b"], ["a"]], [["b"], ["a"]]], r"A label must be a string, a number or a tuple.*list"),
+        (GOOD, [np.array(["a", np.nan, "b"]), ["b", "a"]], r"the text 'nan', which NumPy makes of NaN"),
+        ([{"a": 1}, {"b": 1}], TAGS, r"mapping of features: a single sequence goes in a list of its own"),
+        (
+            [[{"a": 1, 3: 1}] * 3, [{"b": 1}] * 2],
+            TAGS,
+            r"names of features are of types that cannot be sorted.*make them all strings",
+        ),
+        ([pd.DataFrame(np.eye(3), columns=list("pqr")), GOOD[1]], TAGS, r"Sequence 1 of X must be a data frame with"),
+        (pd.DataFrame(np.eye(3)), TAGS, r"X must be a list of sequences"),
         (
             tl.Packed(np.ones((5, 2)), [0, 3]),
             np.array(list("abaab")),
@@ -200,13 +211,24 @@ def test_bad_data_at_fit(X, y, sentence):
         ({"forbidden": [("a", "b")]}, r"The training data go from 'a' to 'b', which is forbidden"),
         ({"forbidden": [(None, "b")]}, r"The training data go from the start to 'b', which is forbidden"),
         ({"forbidden": [("a", None)]}, r"The training data go from 'a' to the end, which is forbidden"),
-        ({"forbidden": [("a", "z")]}, r"forbidden must list pairs"),
+        ({"forbidden": [("a", "b", "a")]}, r"forbidden must list pairs"),
+        ({"forbidden": "ab"}, r"forbidden must list pairs"),
+        ({"forbidden": 3}, r"forbidden must list pairs"),
+        ({"forbidden": [(None, None)]}, r"forbidden must list pairs"),
+        ({"forbidden": np.array([["a", "b"]])}, r"The training data go from 'a' to 'b', which is forbidden"),
         ({"transition_features": "some"}, r"transition_features must be None, 'all' or a list"),
         ({"transition_features": [7]}, r"transition_features names 7, which is not among the 3 features"),
+        ({"transition_features": [0.5]}, r"transition_features names 0.5, which is not among"),
         ({"loss": "zero-one"}, r"is no loss on sequences"),
         ({"loss": "nonsense"}, r"There is no loss named 'nonsense'"),
         ({"loss": ChainHamming(5)}, r"is a loss over 5 states, but y has 2"),
         ({"loss": ChainCost(np.eye(3))}, r"The costs are tables over 3 states, but y has 2"),
+        ({"loss": ChainCost(np.eye(2), np.ones((2, 2)))}, r"pairwise must be a table"),
+        ({"loss": ChainCost(np.eye(2), outputs=["a"])}, r"1 names were given for 2 outputs"),
+        ({"loss": ChainCost(np.eye(2), outputs=["a", "a"])}, r"outputs must name every row of unary differently"),
+        ({"loss": ChainHamming(state_weights=[1.0])}, r"state_weights must be 2 finite numbers"),
+        ({"loss": ChainHamming(weights=[1.0])}, r"weights must be finite numbers"),
+        ({"loss": SequenceZeroOne(allowed=np.ones(3))}, r"allowed must be a 2 x 2 table"),
     ],
 )
 def test_bad_options(options, sentence):
@@ -214,10 +236,20 @@ def test_bad_options(options, sentence):
         tl.SequenceTagger(**options).fit(GOOD, TAGS)
 
 
+def test_losses_are_checked_before_the_fit(monkeypatch):
+    monkeypatch.setattr(tl.SequenceTagger, "_minimise", lambda *_: pytest.fail("the fit began"))
+    for loss in (ChainCost(np.eye(2), np.ones((2, 2))), ChainHamming(state_weights=[1.0])):
+        with pytest.raises(ValueError, match="must be"):
+            tl.SequenceTagger(loss).fit(GOOD, TAGS)
+
+
 def test_bad_weights():
+    tagger = tl.SequenceTagger().fit(GOOD, TAGS)
+    scorer = ChainHamming().scorer()
     for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0]):
-        with pytest.raises(ValueError, match="sample_weight must be one number for each of the 2 sequences"):
-            tl.SequenceTagger().fit(GOOD, TAGS, sample_weight=weights)
+        for call in (tagger.fit, tagger.score, lambda X, y, w: scorer(tagger, X, y, w)):
+            with pytest.raises(ValueError, match="sample_weight must be one number for each of the 2 sequences"):
+                call(GOOD, TAGS, weights)
 
 
 def test_bad_input_at_predict():
@@ -256,6 +288,7 @@ def test_bad_input_at_predict():
         (lambda: ChainCost(np.eye(2), np.eye(2))([[0]], [[0]]), r"pairwise must be a table"),
         (lambda: ChainCost(np.eye(2), outputs=["a"]).output_names(np.array(["a", "b"])), r"1 names were given for 2"),
         (lambda: SequenceZeroOne(2, 2, allowed=np.eye(2)).phi([[0, 1]]), r"forbidden transition"),
+        (lambda: ChainHamming(2, 2, allowed=np.eye(2)).phi([[0, 1]]), r"forbidden transition"),
         (lambda: tl.polytopes.Chain(2, 0).size, r"A chain has at least one position"),
         (lambda: tl.polytopes.Tree(2, (0, 1)).size, r"parents must be -1 for the first node"),
         (lambda: tl.polytopes.Chain(2, 2, np.ones(3)).vertices(), r"allowed must be a 2 x 2 table"),

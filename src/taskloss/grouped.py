@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .hypotheses.base import Hypothesis
+from .hypotheses.base import Hypothesis, row_blocks
+from .labels import absent
 from .surrogates.base import Surrogate
 
 Array = Any
+
+_FEATURE_BYTES = 1 << 26  # features that a hypothesis makes of rows are held up to this size
 
 
 class Groups:
@@ -24,9 +27,14 @@ class Groups:
                 f"groups must name the group of each of the {n_rows} rows, got shape {ids.shape}; from sizes, it is "
                 "np.repeat(np.arange(len(sizes)), sizes)."
             )
-        if ids.dtype.kind == "f" and np.isnan(ids).any():
-            raise ValueError("groups contains NaN: every row needs a group.")
-        self.ids, self.group_of = np.unique(ids, return_inverse=True)
+        if ids.dtype.kind in "fOM" and any(map(absent, ids.tolist())):
+            raise ValueError("groups contains NaN or None: every row needs a group.")
+        try:
+            self.ids, self.group_of = np.unique(ids, return_inverse=True)
+        except TypeError as error:
+            raise ValueError(
+                f"The ids in groups are of types that cannot be sorted together ({error}): make them all strings or all numbers."
+            ) from error
         self.sizes = np.bincount(self.group_of, minlength=len(self.ids))
         self._order = np.argsort(self.group_of, kind="stable")
         self._first = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
@@ -59,6 +67,9 @@ class GroupedRisk:
 
     def __init__(self, hypothesis: Hypothesis, stacks: Sequence[Stack], X: Any, alpha: float):
         self.hypothesis, self.X, self.alpha = hypothesis, X, alpha
+        room = max(256, _FEATURE_BYTES // (8 * hypothesis.width(X.shape[1])))
+        self.blocks = row_blocks(X, room if hypothesis.makes_features else X.shape[0])
+        self.held = hypothesis.features(X) if len(self.blocks) == 1 else None
         total = sum(float(s.weights.sum()) for s in stacks)
         stops = np.cumsum([s.phi.size for s in stacks]).tolist()
         starts = [0, *stops[:-1]]
@@ -70,11 +81,19 @@ class GroupedRisk:
         self.start = hypothesis.start(X, np.zeros(1))
         self.head = hypothesis.penalised(X)
 
+    def _features(self) -> Iterator[tuple[slice, Any]]:
+        """Blocks of rows and their features: made anew in every pass where they are too many to hold."""
+        for rows in self.blocks:
+            yield rows, self.hypothesis.features(self.X[rows]) if self.held is None else self.held
+
     def scores(self, theta: Array) -> np.ndarray:
-        return np.asarray(self.hypothesis.scores(theta, self.X)).ravel()
+        coefficients = self.hypothesis.expand(theta)
+        parts = [np.asarray(self.hypothesis.scores(coefficients, made)).ravel() for _, made in self._features()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _pullback(self, dv: np.ndarray) -> np.ndarray:
-        return self.hypothesis.pullback(self.X, dv[:, None])
+        parts = [self.hypothesis.pullback(made, dv[rows, None]) for rows, made in self._features()]
+        return self.hypothesis.contract(sum(parts[1:], parts[0]))
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         v = self.scores(theta)

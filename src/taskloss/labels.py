@@ -12,6 +12,8 @@ from sklearn.utils.validation import column_or_1d
 
 from .losses.base import Loss, name_array
 
+_ESTIMATORS = {"sequence": "SequenceTagger", "ranking": "Ranker", "matching": "Matcher"}  # by the kind of their losses
+
 
 class Classes:
     """One label per row, of any type. Codes follow the order given, the loss's own label names, an ordered category's
@@ -125,11 +127,15 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
                 f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
             )
         return LabelSets(y, loss, order)
-    if loss.kind != "classes":
-        raise ValueError(
-            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
-        )
+    check_kind(loss)
     return Classes(y, loss, order)
+
+
+def check_kind(loss: Loss) -> None:
+    """Refuse losses on structures, which have estimators of their own."""
+    if loss.kind not in ("classes", "indicator"):
+        other = _ESTIMATORS.get(loss.kind, "an estimator for those")
+        raise ValueError(f"{loss!r} is a loss on a {loss.kind}: use {other}.")
 
 
 def _column(y: Any) -> np.ndarray:
@@ -138,14 +144,15 @@ def _column(y: Any) -> np.ndarray:
     values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every example needs a label.")
-    if values.dtype.kind == "O" and any(_missing(v) for v in values.tolist()):
+    if values.dtype.kind == "O" and any(map(absent, values.tolist())):
         raise ValueError("Input y contains NaN or None: every example needs a label.")
     return values
 
 
-def _missing(value: Any) -> bool:
-    """None, NaN, or pandas' NA, which will not say whether it equals itself."""
-    return value is None or type(value).__name__ == "NAType" or value != value
+def absent(value: Any) -> bool:
+    """Whether a value stands for a missing label: None, NaN, or NA of pandas."""
+    same = value == value  # NaN differs from itself, and NA gives no answer
+    return value is None or not (isinstance(same, bool | np.bool_) and same)
 
 
 def _is_sets(y: Any) -> bool:

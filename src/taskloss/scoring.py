@@ -19,10 +19,20 @@ class TaskScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         losses = losses_of(self.loss, estimator.predict(X), y, _labels_of(estimator, y))
-        return -float(np.average(losses, weights=sample_weight))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def __repr__(self) -> str:
         return f"{self.loss!r}.scorer()"
+
+
+def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.ndarray:
+    """One weight for each example, or one clear sentence."""
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise ValueError(
+            f"sample_weight must be one number for each of the {n} {what}, not negative and not all zero, got shape {weights.shape}."
+        )
+    return weights
 
 
 def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:

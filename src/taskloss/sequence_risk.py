@@ -44,7 +44,7 @@ class Blocks:
     def cut(self, X: Any, sequences: slice) -> tuple[Any, Forest]:
         """The rows and the shape of some sequences."""
         bounds = self.offsets[sequences.start : sequences.stop + 1]
-        return X[bounds[0] : bounds[-1]], Forest.chains(np.diff(bounds))
+        return X[bounds[0] : bounds[-1]], Forest.chains(np.diff(bounds), np.arange(sequences.start, sequences.stop))
 
     def map(self, work: Callable[[Any], Any], items: list) -> list:
         if self.threads == 1 or len(items) == 1:

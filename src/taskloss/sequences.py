@@ -5,32 +5,54 @@ from __future__ import annotations
 import itertools
 import numbers
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .labels import _codes, _unique
+from .labels import _codes, _unique, absent
+from .losses.base import name_array
 from .polytopes._forest import Forest
+from .scoring import example_weights
 
 
-class Packed(NamedTuple):
-    """Sequences laid end to end: the rows of all positions, and offsets; sequence i is rows[offsets[i]:offsets[i + 1]]."""
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Sequences laid end to end: the rows of all positions, and offsets; sequence i is rows[offsets[i]:offsets[i + 1]].
+
+    It counts and indexes as a list of sequences does, so that it can be cross-validated: packed[i] are the rows of one
+    sequence, and packed[a:b] or packed[[2, 0]] some sequences, packed.
+    """
 
     rows: Any
     offsets: Any
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, key: Any) -> Any:
+        which = np.arange(len(self))[key]
+        if which.ndim == 0:
+            return self.rows[self.offsets[which] : self.offsets[which + 1]]
+        offsets = np.asarray(self.offsets)
+        lengths = np.diff(offsets)[which]
+        ends = _offsets(lengths)
+        return Packed(self.rows[np.arange(ends[-1]) + np.repeat(offsets[which] - ends[:-1], lengths)], ends)
 
 
 class SequenceReader:
     """Turns sequences into packed rows of numbers, the same way at predict as at fit.
 
-    A sequence is an array or a sparse matrix with one row per position, or a list with one item per position: a
-    mapping from feature to value (numbers as they are, strings and lists of strings as indicators), or a list of
-    feature names. Packed(rows, offsets) is taken as it is.
+    A sequence is an array, a sparse matrix or a data frame with one row per position, or a list with one item per
+    position: a mapping from feature to value (numbers as they are, strings and lists of strings as indicators, the
+    features "a:b" for a mapping of its own under "a"), or a list of feature names. Packed(rows, offsets) is taken as it
+    is.
     """
 
     def __init__(self) -> None:
         self.vocabulary: dict[str, int] | None = None  # the columns of named features
+        self.columns: list | None = None  # the columns of data frames
         self.n_features: int | None = None
 
     def fit_read(self, X: Any) -> tuple[Any, np.ndarray]:
@@ -44,7 +66,7 @@ class SequenceReader:
         if isinstance(X, Packed):
             rows, offsets = X.rows, _check_offsets(X.offsets, np.shape(X.rows)[0])
         else:
-            if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X):
+            if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
                 raise ValueError(
                     f"X must be a list of sequences, or Packed(rows, offsets); got {type(X).__name__}. A single sequence goes in a list of its own."
                 )
@@ -57,7 +79,9 @@ class SequenceReader:
     def _stack(self, X: Any) -> Any:
         if not len(X):
             return np.empty((0, 0))
-        first = X[0]
+        if any(hasattr(x, "columns") for x in X):
+            X = self._unframe(X)
+        first = next(iter(X))
         if sparse.issparse(first):
             kinds = [i for i, x in enumerate(X) if not sparse.issparse(x)]
             if kinds:
@@ -71,6 +95,18 @@ class SequenceReader:
         arrays = [_array(x, i) for i, x in enumerate(X)]
         _check_widths([x.shape[1] for x in arrays])
         return np.concatenate(arrays)
+
+    def _unframe(self, X: Any) -> list:
+        """The values of data frames, which must all have the same columns in the same order."""
+        for i, x in enumerate(X):
+            found = list(getattr(x, "columns", []))
+            if self.columns is None and self.n_features is None:
+                self.columns = found
+            if found != self.columns:
+                raise ValueError(
+                    f"Sequence {i} of X must be a data frame with the columns of the first one that was fitted, {self.columns}; got {found}."
+                )
+        return [x.to_numpy() for x in X]
 
     def _vectorise(self, X: Any) -> Any:
         if self.vocabulary is None and self.n_features is not None:
@@ -91,7 +127,12 @@ class SequenceReader:
             ends.append(len(columns))
         places = np.asarray(columns, dtype=np.int64)
         if self.vocabulary is None:  # columns in the order of their names, whatever came first
-            self.vocabulary = {name: i for i, name in enumerate(sorted(known))}
+            try:
+                self.vocabulary = {name: i for i, name in enumerate(sorted(known))}
+            except TypeError as error:
+                raise ValueError(
+                    f"The names of features are of types that cannot be sorted together ({error}): make them all strings."
+                ) from error
             places = np.fromiter((self.vocabulary[name] for name in known), np.int64, len(known))[places]
         rows = sparse.csr_matrix((values, places, ends), shape=(len(ends) - 1, len(self.vocabulary)), dtype=np.float64)
         rows.sum_duplicates()
@@ -122,7 +163,11 @@ def _named(item: Any) -> tuple[list[str], list[float]]:
         return list(item), [1.0] * len(item)
     names, values = [], []
     for name, value in item.items():
-        if isinstance(value, str):
+        if isinstance(value, Mapping):
+            inner, counts = _named(value)
+            names += [f"{name}:{one}" for one in inner]
+            values += counts
+        elif isinstance(value, str):
             names.append(f"{name}={value}")
             values.append(1.0)
         elif isinstance(value, numbers.Real | np.bool_):
@@ -132,7 +177,9 @@ def _named(item: Any) -> tuple[list[str], list[float]]:
             names += [f"{name}={one}" for one in value]
             values += [1.0] * len(value)
         else:
-            raise ValueError(f"The feature {name!r} must be a number, a string or a list of strings, got {value!r}.")
+            raise ValueError(
+                f"The feature {name!r} must be a number, a string, a list of strings or a mapping, got {value!r}."
+            )
     return names, values
 
 
@@ -142,7 +189,7 @@ class SequenceLabels:
     def __init__(self, y: Any, classes: Any = None):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = np.asarray(_unique(seen).tolist() if classes is None else list(classes))
+        self.classes = name_array(_unique(seen).tolist() if classes is None else list(classes))
         if len(self.classes) < 2:
             raise ValueError(
                 f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
@@ -169,7 +216,7 @@ class SequenceLabels:
         if missing.any() and not partial:
             raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
         codes = np.full(len(values), -1)
-        codes[~missing] = _codes(np.asarray(values[~missing].tolist()), self.classes, "label")
+        codes[~missing] = _codes(name_array(values[~missing].tolist()), self.classes, "label")
         return codes
 
 
@@ -180,43 +227,78 @@ class SequenceScorer:
         self.loss = loss
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        y = as_labels(X, y)
         offsets = _check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else _offsets([len(x) for x in y])
         labels = SequenceLabels(y, getattr(estimator, "classes_", None))
         loss = self.loss.bind(labels.size)
-        z = np.asarray(_flat(estimator.predict(X)).tolist())
+        z = name_array(_flat(estimator.predict(X)).tolist())
         codes = _codes(z, loss.output_names(labels.classes), "output")
         losses = loss.packed_loss(Forest.chains(np.diff(offsets)), codes, labels.encode(y, offsets))
-        return -float(np.average(losses, weights=sample_weight))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     def __repr__(self) -> str:
         return f"{self.loss!r}.scorer()"
 
 
+def as_labels(X: Any, y: Any) -> Any:
+    """y as one array, where X is packed and y names its labels one by one; otherwise as it is."""
+    if not isinstance(X, Packed) or isinstance(y, np.ndarray) or not hasattr(y, "__iter__"):
+        return y
+    values = list(y)
+    return y if values and _is_row(values[0]) else _as_objects(values)
+
+
+def _is_row(value: Any) -> bool:
+    """Whether a value is a sequence of labels, and no label."""
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
 def _is_flat(y: Any) -> bool:
     """Whether y is one array of labels, as goes with packed sequences."""
-    return isinstance(y, np.ndarray) and y.ndim == 1 and not (y.dtype == object and len(y) and np.ndim(y[0]) == 1)
+    return isinstance(y, np.ndarray) and y.ndim == 1 and not (y.dtype == object and len(y) and _is_row(y[0]))
+
+
+def _as_objects(values: list) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 def _flat(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("The tagger requires y: one sequence of labels for each sequence of X.")
     if _is_flat(y):
-        return y.astype(object)
+        return _as_objects(_labels_of(y))
     values: list = []
-    for i, row in enumerate(y):
-        if isinstance(row, str) or not hasattr(row, "__len__"):
+    for i, row in enumerate(y if hasattr(y, "__iter__") else [y]):
+        if not _is_row(row):
             raise ValueError(f"y must hold one sequence of labels for each sequence of X, but y[{i}] is {row!r}.")
-        values.extend(row.tolist() if isinstance(row, np.ndarray) else row)
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+        values.extend(_labels_of(row))
+    odd = [kind.__name__ for kind in set(map(type, values)) if kind.__hash__ is None]
+    if odd:
+        raise ValueError(f"A label must be a string, a number or a tuple, but y holds a label of type {odd[0]}.")
+    return _as_objects(values)
+
+
+def _labels_of(row: Any) -> list:
+    if not isinstance(row, np.ndarray):
+        return list(row)
+    if row.dtype.kind == "U" and (row == "nan").any():
+        raise ValueError(
+            "y holds the text 'nan', which NumPy makes of NaN beside strings: mark missing labels in a list or in an array of dtype object."
+        )
+    return row.tolist()
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    return np.fromiter((v is None or v != v for v in values), dtype=bool, count=len(values))
+    return np.fromiter(map(absent, values), dtype=bool, count=len(values))
 
 
 def _length(x: Any, i: int) -> int:
+    if isinstance(x, Mapping):
+        raise ValueError(
+            f"Sequence {i} of X must be a list of positions, but it is a mapping of features: a single sequence goes in a list of its own."
+        )
     if isinstance(x, str) or not (hasattr(x, "shape") or hasattr(x, "__len__")):
         raise ValueError(f"Sequence {i} of X must be an array or a list with one item per position, got {x!r}.")
     length = x.shape[0] if hasattr(x, "shape") else len(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 import warnings
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..labels import check_kind
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, Tabular, ZeroOne
+from ..scoring import example_weights
 from ..solvers.base import Progress, Solution, Solver
 
 
@@ -82,7 +85,7 @@ class Decoder(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         z = self.labels_.encode_outputs(self.predict(X), self.loss_)
         losses = self.loss_(z, self.labels_.encode(y))
-        return -float(np.average(losses, weights=sample_weight))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
         raise NotImplementedError
@@ -133,10 +136,23 @@ def as_loss(spec: Any) -> Loss:
     if spec is None:
         return ZeroOne()
     loss = resolve_loss(spec)
+    check_kind(loss)
     if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
-    if loss.kind != "classes":
-        raise ValueError(
-            f"{loss!r} is a loss on a {loss.kind}: use the estimator for those, such as Ranker or Matcher."
-        )
     return loss
+
+
+def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:
+    """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
+    fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
+    X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)
+    return X, {name: getattr(fresh, name, None) for name in ("n_features_in_", "feature_names_in_")}
+
+
+def keep_features(estimator: Any, found: dict[str, Any]) -> None:
+    """Set what `check_features` found, and forget what no longer holds."""
+    for name, value in found.items():
+        if value is not None:
+            setattr(estimator, name, value)
+        elif hasattr(estimator, name):
+            delattr(estimator, name)

@@ -11,11 +11,11 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..hypotheses.base import Hypothesis
-from ..labels import labels_for
+from ..labels import check_kind, labels_for
 from ..losses.base import Loss
 from ..risk import EmpiricalRisk
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, keep
+from .base import Decoder, Minimiser, check_features, keep, keep_features
 from .streaming import Streaming
 
 
@@ -90,8 +90,9 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         self._check_numbers()
         self.close_stream()
         loss = self._make_loss()
+        check_kind(loss)
         dtypes = list(Hypothesis.resolve(self.hypothesis).dtypes)
-        X = validate_data(self, X, accept_sparse="csr", dtype=dtypes)
+        X, features = check_features(self, X, dtypes)
         labels = labels_for(loss, y, self._order())
         labels.check()
         codes = labels.encode(y)
@@ -116,6 +117,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         theta = last if warm else risk.start
         with risk.serial_blas():
             solution = self._minimise(risk, risk.flatten(theta), X.dtype)
+        keep_features(self, features)
         self.loss_, self.surrogate_, self.hypothesis_, self.labels_ = loss, surrogate, hypothesis, labels
         self.solution_, self.theta_, self.n_iter_ = solution, risk.unflatten(solution.theta), solution.iterations
         return self

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 from ..grouped import GroupedRisk, Stack
 from ..hypotheses.base import Hypothesis
-from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .base import Minimiser
 
@@ -22,31 +22,45 @@ class GroupedEstimator(Minimiser, BaseEstimator):
     surrogate: Any
     hypothesis: Any
     alpha: float
+    short: ClassVar[dict[str, Any]] = {}  # a child's own words for surrogates
     theta_: np.ndarray
     n_features_in_: int
+    surrogate_: Surrogate
 
-    def _surrogate_for(self, loss: Loss) -> Surrogate:
-        """The surrogate, sized for a loss of one size."""
-        raise NotImplementedError
+    def _make_surrogate(self) -> Surrogate:
+        """The surrogate, still without a size; a copy, which set_params does not reach."""
+        spec = self.short.get(self.surrogate, self.surrogate) if isinstance(self.surrogate, str) else self.surrogate
+        return clone(Surrogate.resolve(spec))
 
-    def _solve(self, X: Any, stacks: Sequence[Stack]) -> None:
+    def _make_hypothesis(self) -> Hypothesis:
+        hypothesis = Hypothesis.resolve(self.hypothesis)
+        if getattr(hypothesis, "kernel", None) == "precomputed":
+            raise ValueError(
+                f"{type(self).__name__} makes rows of its own order or number: give it the kernel and not its matrix."
+            )
+        return clone(hypothesis)
+
+    def _solve(self, hypothesis: Hypothesis, X: Any, stacks: Sequence[Stack]) -> None:
         """Fit theta to stacks whose rows X holds, one stack after the other."""
-        self.hypothesis_ = Hypothesis.resolve(self.hypothesis)
-        risk = GroupedRisk(self.hypothesis_, stacks, X, self.alpha)
+        hypothesis = hypothesis.bind(X)
+        risk = GroupedRisk(hypothesis, stacks, X, self.alpha)
         solution = self._minimise(risk, risk.start, X.dtype)
-        self.solution_, self.theta_, self.n_iter_ = solution, solution.theta, solution.iterations
+        self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
+        self.n_iter_ = solution.iterations
 
     def _scores(self, X: Any) -> np.ndarray:
-        return np.asarray(self.hypothesis_.scores(self.theta_, X)).ravel()
+        return np.asarray(self.hypothesis_.predict(self.theta_, X)).ravel()
 
     @property
     def coef_(self) -> np.ndarray:
-        """One weight per feature; scores are X @ coef_ + intercept_."""
-        return self.theta_[:-1].ravel()
+        """One weight per feature; scores are X @ coef_ + intercept_, with a kernel's values at its centres in the place of X."""
+        check_is_fitted(self)
+        return self.hypothesis_.expand(self.theta_)[:-1].ravel()
 
     @property
     def intercept_(self) -> float:
-        return float(self.theta_[-1, 0])
+        check_is_fitted(self)
+        return float(self.hypothesis_.expand(self.theta_)[-1, 0])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")

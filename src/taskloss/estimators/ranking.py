@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ..grouped import Groups, Stack
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
-from ..surrogates.base import Surrogate
+from ..scoring import example_weights
 from ..surrogates.coordinatewise import OneVsAll
-from .base import keep
+from .base import check_features, keep, keep_features
 from .grouped import GroupedEstimator
 
-_SHORT = {"logistic": OneVsAll("logistic")}
+_NO_GROUPS = (
+    "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
+    "sklearn.set_config(enable_metadata_routing=True) so that they are passed on."
+)
 
 
 class Ranker(GroupedEstimator):
@@ -29,13 +32,20 @@ class Ranker(GroupedEstimator):
     ----------
     loss : a ranking loss or its name: `NDCG(gain, discount, at)`, `PrecisionAt(at)`.
     surrogate : "quadratic" (ridge regression on the gains), "logistic" (one logistic regression per item on gains in
-        [0, 1]), "listwise" (entropy over the items of a group), or a surrogate.
+        [0, 1]), "listwise" ("auto"; entropy over the items of a group), or a surrogate.
     hypothesis, alpha, solver, tol, max_iter, verbose : as in `TaskLossEstimator`; groups weigh equally.
 
     Inside GridSearchCV, `sklearn.set_config(enable_metadata_routing=True)` lets groups through to fit and score; they
     are requested by default.
+
+    Attributes
+    ----------
+    loss_, surrogate_, hypothesis_ : the parts, as they were at the fit.
+    theta_, coef_, intercept_ : parameters; scores are X @ coef_ + intercept_.
+    solution_, n_iter_, n_features_in_.
     """
 
+    short = {"logistic": OneVsAll("logistic"), "auto": "listwise"}
     __metadata_request__fit = {"groups": True}
     __metadata_request__predict = {"groups": True}
     __metadata_request__score = {"groups": True}
@@ -57,25 +67,19 @@ class Ranker(GroupedEstimator):
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average."""
         self._check_numbers()
-        loss = self._ranking_loss(self.loss)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
+        X, features = check_features(self, X, list(hypothesis.dtypes))
         y = self._relevance(y, X)
-        if groups is None:
-            raise ValueError(
-                "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
-                "sklearn.set_config(enable_metadata_routing=True) so that they are passed on."
-            )
-        groups = Groups(groups, X.shape[0])
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() <= 0:
-            raise ValueError("All sample weights are zero: at least one group must count.")
+        groups = self._groups(groups, X.shape[0], needed=True)
+        weights = example_weights(sample_weight, X.shape[0], "rows")
         order, stacks = [], []
         for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
-            stacks.append(Stack(self._surrogate_for(bound), bound.phi(y[rows]), weights[rows].mean(1)))
-        self._solve(X[np.concatenate(order)], stacks)
-        self.loss_ = loss
+            stacks.append(Stack(surrogate.bind(bound.polytope), bound.phi(y[rows]), weights[rows].mean(1)))
+        self._solve(hypothesis, X[np.concatenate(order)], stacks)
+        keep_features(self, features)
+        self.loss_, self.surrogate_ = loss, surrogate
         return self
 
     def _ranking_loss(self, loss: Any) -> Ranking:
@@ -84,14 +88,13 @@ class Ranker(GroupedEstimator):
             raise ValueError(f"{loss!r} is no loss on rankings: use NDCG(...) or PrecisionAt(...).")
         return loss.with_params(n_items=None)
 
-    def _surrogate_for(self, loss: Loss) -> Surrogate:
-        spec = _SHORT.get(self.surrogate, self.surrogate) if isinstance(self.surrogate, str) else self.surrogate
-        return Surrogate.resolve(spec).bind(loss.polytope)
-
     def _relevance(self, y: Any, X: Any) -> np.ndarray:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True).astype(float)
+        try:
+            y = column_or_1d(y, warn=True).astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The relevance must be one number per item: {error}.") from error
         if len(y) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(y)}.")
         return check_relevance(y)
@@ -105,7 +108,8 @@ class Ranker(GroupedEstimator):
     def predict_scores(self, X: Any) -> np.ndarray:
         """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
         check_is_fitted(self)
-        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False))
+        dtypes = list(self.hypothesis_.dtypes)
+        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False))
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""
@@ -122,10 +126,12 @@ class Ranker(GroupedEstimator):
         for size, which, rows in found.by_size():
             fitted = self.loss_.bind(size)
             bound = loss.bind(size)
-            mu = self._surrogate_for(fitted).inverse_link(v[rows].astype(float))
+            mu = self.surrogate_.bind(fitted.polytope).inverse_link(v[rows].astype(float))
             yield bound, which, rows, fitted.moments_for(bound, mu)
 
-    def _groups(self, groups: Any, n: int) -> Groups:
+    def _groups(self, groups: Any, n: int, needed: bool = False) -> Groups:
+        if groups is None and needed:
+            raise ValueError(_NO_GROUPS)
         return Groups(np.zeros(n, dtype=int) if groups is None else groups, n)
 
     def predict(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
@@ -151,8 +157,8 @@ class Ranker(GroupedEstimator):
 
         loss: any ranking loss, also one that needs other moments; the ranking is the fitted loss's.
         """
-        z = self.predict(X, groups)
-        y, found = self._relevance(y, X), self._groups(groups, len(z))
+        found = self._groups(groups, np.shape(X)[0], needed=True)
+        z, y = self.predict(X, groups), self._relevance(y, X)
         judge, out = self._loss_for(loss), np.empty(len(found))
         for size, which, rows in found.by_size():
             out[which] = judge.bind(size)(z[rows], y[rows])
@@ -164,8 +170,8 @@ class Ranker(GroupedEstimator):
         if sample_weight is None:
             return -float(losses.mean())
         found = self._groups(groups, np.shape(X)[0])
-        weights = np.bincount(found.group_of, np.asarray(sample_weight, dtype=float)) / found.sizes
-        return -float(np.average(losses, weights=weights))
+        rows = example_weights(sample_weight, len(found.group_of), "rows")
+        return -float(np.average(losses, weights=np.bincount(found.group_of, rows) / found.sizes))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

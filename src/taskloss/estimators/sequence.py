@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.chain import ChainLinear
 from ..losses.base import Loss
-from ..losses.chain import SequenceLoss
-from ..polytopes._forest import Forest, Limits, k_best, marginals, sample
+from ..losses.chain import SequenceLoss, SequenceZeroOne
+from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
+from ..scoring import example_weights
 from ..sequence_risk import Blocks, SequenceRisk
-from ..sequences import Packed, SequenceLabels, SequenceReader
+from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from .base import Minimiser, keep
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
@@ -26,9 +27,10 @@ class SequenceTagger(Minimiser, BaseEstimator):
     theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):
     CRFsuite's c2 is n alpha / 2, and with fit_intercept=False and boundaries=False the models are the same.
 
-    X is a list of sequences, each an array or sparse matrix with one row per position, or a list with a mapping of
-    features (or a list of feature names) per position; or Packed(rows, offsets). y is a list of sequences of labels
-    of any type (with Packed, one array will do); None or NaN marks a label that was not observed.
+    X is a list of sequences, each an array, sparse matrix or data frame with one row per position, or a list with a
+    mapping of features (or a list of feature names) per position; or Packed(rows, offsets). y is a list of sequences of
+    labels of any type (with Packed, one array or list of all labels will do); None or NaN marks a label that was not
+    observed.
 
     Parameters
     ----------
@@ -38,13 +40,15 @@ class SequenceTagger(Minimiser, BaseEstimator):
     fit_intercept : one score per label, not penalised.
     boundaries : scores of their own for the first and the last label.
     transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.
-    forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence.
+    forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence. A pair
+        with a label that y does not have is passed over, as folds may lack rare labels.
     solver, tol, max_iter, warm_start, verbose : as in TaskLossEstimator.
 
     Attributes
     ----------
     classes_ : the labels, in the order of all tables.
-    state_weights_, transition_weights_, start_weights_, end_weights_, intercept_ : pieces of theta_.
+    state_weights_, transition_weights_, feature_transition_weights_, start_weights_, end_weights_, intercept_ : pieces of
+        theta_.
     loss_, solution_, n_features_in_, feature_names_in_ (where features have names), n_iter_.
     """
 
@@ -84,44 +88,44 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
         self._check_numbers()
-        risk, loss = self._problem(X, y, sample_weight)
+        risk, parts = self._problem(X, y, sample_weight)
         last: Any = getattr(self, "theta_", None)
         start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
         with risk.split.serial_blas():
             solution = self._minimise(risk, start)
-        self.loss_, self.solution_, self.n_iter_ = loss, solution, solution.iterations
+        self.loss_, self.reader_, self.labels_ = parts
+        self.limits_, self.hypothesis_, self.n_features_in_ = risk.limits, risk.hypothesis, risk.hypothesis.n_features
+        if self.reader_.vocabulary is not None:
+            self.feature_names_in_ = np.array(list(self.reader_.vocabulary), dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.solution_, self.n_iter_ = solution, solution.iterations
         self.theta_ = solution.theta[:, 0]
         return self
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> SequenceRisk:
-        """The function of theta that `fit` minimises on these data, for other solvers and for checks; it settles labels and features."""
+        """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
         return self._problem(X, y, sample_weight)[0]
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[SequenceRisk, SequenceLoss]:
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[SequenceRisk, tuple[SequenceLoss, SequenceReader, SequenceLabels]]:
+        """The risk, and what else a fit keeps."""
         reader = SequenceReader()
         rows, offsets = reader.fit_read(X)
+        y = as_labels(X, y)
         labels = SequenceLabels(y)
         codes = labels.encode(y, offsets, partial=True)
-        weights = self._weights(sample_weight, len(offsets) - 1)
-        loss = _as_loss(self.loss, labels.size)
+        weights = example_weights(sample_weight, len(offsets) - 1, "sequences")
+        loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
+        loss.check(Forest.chains(np.diff(offsets)), labels.classes)
         limits = self._limits(labels.classes)
         self._check_transitions(limits, codes, offsets, labels.classes)
         hypothesis = ChainLinear(
             rows.shape[1], labels.size, self.fit_intercept, self.boundaries, self._columns(reader, rows.shape[1])
         )
-        self.reader_, self.labels_, self.limits_, self.hypothesis_ = reader, labels, limits, hypothesis
-        self.n_features_in_ = rows.shape[1]
-        if reader.vocabulary is not None:
-            self.feature_names_in_ = np.array(list(reader.vocabulary), dtype=object)
-        return SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits), loss
-
-    def _weights(self, sample_weight: Any, n: int) -> np.ndarray:
-        weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-            raise ValueError(
-                f"sample_weight must be one number for each of the {n} sequences, not negative and not all zero, got shape {weights.shape}."
-            )
-        return weights
+        risk = SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits)
+        return risk, (loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
         asked = self.transition_features
@@ -132,26 +136,27 @@ class SequenceTagger(Minimiser, BaseEstimator):
                 raise ValueError(f"transition_features must be None, 'all' or a list of features, got {asked!r}.")
             return np.arange(n_features)
         known = reader.vocabulary or {}
+        asked = list(asked) if hasattr(asked, "__iter__") else [asked]
         columns = [known.get(f, -1) if isinstance(f, str) else f for f in asked]
         for feature, column in zip(asked, columns, strict=True):
-            if not 0 <= column < n_features:
+            if not isinstance(column, int | np.integer) or not 0 <= column < n_features:
                 raise ValueError(
                     f"transition_features names {feature!r}, which is not among the {n_features} features."
                 )
         return np.asarray(columns, dtype=np.int64)
 
     def _limits(self, classes: np.ndarray) -> Limits:
-        if not self.forbidden:
+        if self.forbidden is None:
             return Limits()
         k = len(classes)
         table = np.zeros((k + 1, k + 1))  # the last row is the start, the last column the end
         index = {label: i for i, label in enumerate(classes.tolist())} | {None: k}
-        for pair in self.forbidden:
-            if len(pair) != 2 or any(label not in index for label in pair) or tuple(pair) == (None, None):
-                raise ValueError(
-                    f"forbidden must list pairs (label, next label) of labels of y, or None for an end; got {pair!r}."
-                )
-            table[index[pair[0]], index[pair[1]]] = -np.inf
+        for pair in self.forbidden if hasattr(self.forbidden, "__iter__") else [self.forbidden]:
+            if isinstance(pair, str) or np.shape(pair)[:1] != (2,) or all(label is None for label in pair):
+                raise ValueError(f"forbidden must list pairs (label, next label), with None for an end; got {pair!r}.")
+            before, after = (index.get(label) for label in pair)
+            if before is not None and after is not None:  # a fold may lack a rare label
+                table[before, after] = -np.inf
         parts = table[:k, :k], table[k, :k], table[:k, k]
         return Limits(*(part if np.isneginf(part).any() else None for part in parts))
 
@@ -184,11 +189,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
         "sequence-zero-one" this is MAP decoding.
         """
         bound = self._loss_for(loss)
-        z, offsets = self._each(
-            X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges
-        )
-        names = bound.output_names(self.classes_)
-        return self._unpack(names[np.concatenate(z)], offsets, X)
+        z, offsets = self._decide(X, bound)
+        return self._unpack(bound.output_names(self.classes_)[z], offsets, X)
 
     def predict_marginals(self, X: Any) -> Any:
         """P(y_t = label): one array (positions, labels) per sequence, columns as in classes_; for Packed one array for all."""
@@ -208,10 +210,17 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
         """The expected loss of each sequence's prediction, as the fitted marginals estimate it."""
         bound = self._loss_for(loss)
+        limits = bound.output_limits(self.limits_, self.classes_)
 
         def risk(f: Forest, mu: np.ndarray, pairs: Any) -> np.ndarray:
-            return bound.packed_risk(f, bound.packed_decode(f, mu, pairs, self.limits_), mu, pairs)
+            return bound.packed_risk(f, bound.packed_decode(f, mu, pairs, limits), mu, pairs)
 
+        def miss(f: Forest, unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+            log_z = marginals(f, unary, pairwise, "none")[0]
+            return -np.expm1(maximise(f, *limits.apply(f, unary, pairwise))[0] - log_z)
+
+        if isinstance(bound, SequenceZeroOne):
+            return np.concatenate(self._blocks(X, miss, False)[0])
         return np.concatenate(self._each(X, risk, bound.needs_edges)[0])
 
     def predict_best(self, X: Any, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -235,11 +244,9 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None) -> float:
         """Minus the mean task loss over sequences; higher is better."""
         bound = self._loss_for(loss)
-        _, offsets = self.reader_.read(X)
-        codes = self.labels_.encode(y, offsets)
-        z, _ = self._each(X, lambda f, mu, pairs: bound.packed_decode(f, mu, pairs, self.limits_), bound.needs_edges)
-        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), np.concatenate(z), codes)
-        return -float(np.average(losses, weights=sample_weight))
+        z, offsets = self._decide(X, bound)
+        losses = bound.packed_loss(Forest.chains(np.diff(offsets)), z, self.labels_.encode(as_labels(X, y), offsets))
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -253,8 +260,28 @@ class SequenceTagger(Minimiser, BaseEstimator):
         forest = Forest.chains(np.diff(offsets))
         return forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, rows, forest))
 
+    def _decide(self, X: Any, loss: SequenceLoss) -> tuple[np.ndarray, np.ndarray]:
+        """The codes of the outputs of least expected loss at all positions, and offsets."""
+        limits = loss.output_limits(self.limits_, self.classes_)
+        if isinstance(loss, SequenceZeroOne):
+            # The maximiser of the scores themselves: on long sequences marginals underflow.
+            z, offsets = self._blocks(
+                X, lambda f, unary, pairwise: maximise(f, *limits.apply(f, unary, pairwise))[1], False
+            )
+        else:
+            z, offsets = self._each(X, lambda f, mu, pairs: loss.packed_decode(f, mu, pairs, limits), loss.needs_edges)
+        return np.concatenate(z), offsets
+
     def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
-        """work(forest, node marginals, edge marginals) on blocks of sequences, on threads, in order."""
+        """work(forest, node marginals, edge marginals) on blocks of sequences, and offsets."""
+
+        def run(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> Any:
+            return work(forest, *marginals(forest, unary, pairwise, "all" if edges else "none")[1:])
+
+        return self._blocks(X, run, edges)
+
+    def _blocks(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
+        """work(forest, unary, pairwise) on the scores of blocks of sequences, on threads, in order; and offsets."""
         check_is_fitted(self)
         rows, offsets = self.reader_.read(X)
         k = self.labels_.size
@@ -263,9 +290,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
         def run(part: slice) -> Any:
             some, forest = blocks.cut(rows, part)
-            unary, pairwise = self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest))
-            _, mu, pairs = marginals(forest, unary, pairwise, "all" if edges else "none")
-            return work(forest, mu, pairs)
+            return work(forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest)))
 
         return blocks.map(run, blocks.slices), offsets
 
@@ -291,6 +316,13 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def transition_weights_(self) -> np.ndarray:
         """[label, next label]."""
         return self._part("transition")
+
+    @property
+    def feature_transition_weights_(self) -> np.ndarray:
+        """[transition feature, label, next label]; the features are those of `transition_features`, in its order."""
+        check_is_fitted(self)
+        parts, k = self.hypothesis_.parts(self.theta_), self.labels_.size
+        return parts.get("feature_transition", np.zeros((0, k * k))).reshape(-1, k, k)
 
     @property
     def start_weights_(self) -> np.ndarray:

@@ -105,18 +105,37 @@ class SequenceLoss(Loss):
         raise NotImplementedError
 
     def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
-        """The outputs of least expected loss under marginals of nodes and edges, within the limits."""
+        """The outputs of least expected loss under marginals of nodes and edges, within the limits on outputs; without, within `allowed`."""
         raise NotImplementedError
 
-    def _limits(self, limits: Limits | None) -> Limits:
-        """What outputs must obey: the limits given and `allowed`; nothing where outputs are not states."""
-        if self.n_outputs != self.n_labels:
-            return Limits()
+    def output_limits(self, limits: Limits | None = None, classes: np.ndarray | None = None) -> Limits:
+        """What outputs must obey: limits on states, and `allowed`, where outputs are states; others are free.
+
+        Outputs are the states of the same name among classes; without classes, those of the same code.
+        """
         limits = Limits() if limits is None else limits
-        if self.allowed is None:
+        if self.allowed is not None:
+            own = Chain(self.n_labels, 1, self.allowed)._log_allowed()
+            limits = limits._replace(transition=own if limits.transition is None else own + limits.transition)
+        if not limits:
             return limits
-        own = Chain(self.n_labels, 1, self.allowed)._log_allowed()
-        return limits._replace(transition=own if limits.transition is None else own + limits.transition)
+        states = self._states_of_outputs(classes)
+        free = states < 0
+        step, *ends = (None if part is None else part[states] for part in limits)
+        if step is not None:
+            step = np.where(free[:, None] | free, 0.0, step[:, states])
+        return Limits(step, *(None if end is None else np.where(free, 0.0, end) for end in ends))
+
+    def _states_of_outputs(self, classes: np.ndarray | None) -> np.ndarray:
+        """The code of each output's state, -1 where it has none."""
+        if classes is None:
+            return np.arange(self.n_outputs) if self.n_outputs == self.n_labels else np.full(self.n_outputs, -1)
+        index = {label: code for code, label in enumerate(classes.tolist())}
+        return np.array([index.get(name, -1) for name in self.output_names(classes).tolist()])
+
+    def check(self, forest: Forest, classes: np.ndarray) -> None:
+        """Refuse tables and names that do not fit these sequences and labels, before anything is fitted."""
+        self.output_limits(classes=classes)
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         """The expected loss of each sequence's output."""
@@ -210,7 +229,10 @@ class ChainCost(SequenceLoss):
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         y = self._codes(y, self.n_labels, "labels")
-        return self.tree(y.shape[-1]).embed(y).astype(dtype)
+        tree = self.tree(y.shape[-1])
+        if np.isneginf(tree._log_allowed()[y[..., tree._parents()[1:]], y[..., 1:]]).any():
+            raise ValueError("labels hold a sequence with a forbidden transition: correct it, or allow it.")
+        return tree.embed(y).astype(dtype)
 
     def psi(self, z: Array) -> np.ndarray:
         z = self._codes(z, self.n_outputs, "outputs")
@@ -252,7 +274,16 @@ class ChainCost(SequenceLoss):
             return classes if self.n_outputs == len(classes) else np.arange(self.n_outputs)
         if len(self._outputs) != self.n_outputs:
             raise ValueError(f"{len(self._outputs)} names were given for {self.n_outputs} outputs.")
-        return np.asarray(self._outputs)
+        names = np.asarray(self._outputs)
+        if len(set(names.tolist())) != len(names):
+            raise ValueError(f"outputs must name every row of unary differently, got {list(self._outputs)!r}.")
+        return names
+
+    def check(self, forest: Forest, classes: np.ndarray) -> None:
+        self.output_names(classes)
+        self._pairwise()
+        self._position_weights(forest)
+        super().check(forest, classes)
 
     # -- packed ------------------------------------------------------------------------------------------------------
 
@@ -265,7 +296,8 @@ class ChainCost(SequenceLoss):
         return np.add.reduceat(weights * cost, forest.offsets[:-1])
 
     def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
-        weights, pairwise, limits = self._position_weights(forest), self._pairwise(), self._limits(limits)
+        weights, pairwise = self._position_weights(forest), self._pairwise()
+        limits = self.output_limits() if limits is None else limits
         cost = weights[:, None] * (nodes @ self._unary().T)
         z = self.n_outputs
         if pairwise is None:
@@ -366,7 +398,8 @@ class SequenceZeroOne(SequenceLoss):
 
     It is not a sum over neighbours, so that its embedding is phi(y) = e_y over all sequences, psi(z) = -e_z, c = 1, M
     the simplex over them. Marginals of nodes and edges do not fix the law in general, but they fix the Markov law
-    that the CRF fits: `packed_decode` is Viterbi on its conditional log-probabilities.
+    that the CRF fits: `packed_decode` is Viterbi on its conditional log-probabilities. Where the CRF's own scores are
+    at hand, the maximiser on those is the same and does not underflow.
     """
 
     name = "sequence-zero-one"
@@ -425,7 +458,8 @@ class SequenceZeroOne(SequenceLoss):
         return unary, log(edges / np.where(above > 0, above, 1.0))
 
     def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
-        return maximise(forest, *self._limits(limits).apply(forest, *self._conditionals(forest, nodes, edges)))[1]
+        limits = self.output_limits() if limits is None else limits
+        return maximise(forest, *limits.apply(forest, *self._conditionals(forest, nodes, edges)))[1]
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         unary, pairwise = self._conditionals(forest, nodes, edges)

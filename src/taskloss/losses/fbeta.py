@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ class FBeta(Loss):
     def _count(self) -> int:
         if self.n_labels is None:
             raise ValueError("FBeta does not know its number of labels yet: give n_labels, or call bind(n_labels).")
-        if not 0 < self.beta < np.inf:
+        if not (isinstance(self.beta, numbers.Real) and 0 < self.beta < np.inf):
             raise ValueError(f"beta must be a finite number above zero, got {self.beta!r}.")
         if self.max_size is not None and not 1 <= self.max_size <= self.n_labels:
             raise ValueError(f"max_size must be from 1 to the {self.n_labels} labels, got {self.max_size!r}.")

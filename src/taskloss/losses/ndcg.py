@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -38,8 +39,8 @@ class Ranking(Loss):
             )
         if self.n_items < 1:
             raise ValueError("A group needs at least one item to rank.")
-        if self.at is not None and self.at < 1:
-            raise ValueError(f"at must be a number of positions from 1, got {self.at!r}.")
+        if self.at is not None and (not isinstance(self.at, numbers.Integral) or self.at < 1):
+            raise ValueError(f"at must be a whole number of positions from 1, got {self.at!r}.")
         return self.n_items
 
     @property
@@ -175,6 +176,10 @@ class NDCG(Ranking):
             g = np.asarray(y, dtype=float)
         else:
             raise ValueError(f"gain must be 'exponential', 'linear' or a function of the relevance, got {self.gain!r}.")
+        if g.shape != np.shape(y):
+            raise ValueError(
+                f"gain must give a number for each relevance, but made shape {g.shape} of shape {np.shape(y)}: compute it elementwise."
+            )
         if not np.isfinite(g).all() or (g < 0).any():
             raise ValueError(
                 "The gains of this relevance are negative or not finite: scale the grades or choose another gain."
@@ -209,11 +214,15 @@ class PrecisionAt(Ranking):
     def embedding_key(self) -> tuple:
         return (PrecisionAt,)
 
+    def _size(self) -> int:
+        if self.at is None:
+            raise ValueError("PrecisionAt needs the number of positions that count: give it at=..., from 1.")
+        return super()._size()
+
     @property
     def weights(self) -> np.ndarray:
         m = self._size()
-        assert self.at is not None
-        return (np.arange(m) < self.at) / self.at
+        return (np.arange(m) < self.at) / self.at  # type: ignore[operator]
 
     @property
     def polytope(self) -> Polytope:

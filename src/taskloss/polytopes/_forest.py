@@ -25,18 +25,22 @@ _SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as 
 
 
 class Forest:
-    """The shape of packed trees: each node's parent (-1 at a root), and where each tree starts and ends."""
+    """The shape of packed trees: each node's parent (-1 at a root), and where each tree starts and ends.
 
-    def __init__(self, parents: np.ndarray, offsets: np.ndarray):
+    `numbers` are those by which the user counts the trees, where they are some of many.
+    """
+
+    def __init__(self, parents: np.ndarray, offsets: np.ndarray, numbers: np.ndarray | None = None):
         self.parents, self.offsets = parents, offsets
+        self.numbers = np.arange(len(offsets) - 1) if numbers is None else numbers
         self._blocks: tuple[int, list[tuple[slice, Forest]]] | None = None
 
     @classmethod
-    def chains(cls, lengths: Any) -> Forest:
+    def chains(cls, lengths: Any, numbers: np.ndarray | None = None) -> Forest:
         offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])
         parents = np.arange(-1, offsets[-1] - 1)
         parents[offsets[:-1]] = -1
-        return cls(parents, offsets)
+        return cls(parents, offsets, numbers)
 
     @classmethod
     def copies(cls, parents: np.ndarray, count: int) -> Forest:
@@ -119,7 +123,8 @@ class Forest:
             found = []
             for a, b in itertools.pairwise(cuts):
                 parents = self.parents[self.offsets[a] : self.offsets[b]] - self.offsets[a]
-                found.append((slice(a, b), Forest(np.maximum(parents, -1), self.offsets[a : b + 1] - self.offsets[a])))
+                offsets = self.offsets[a : b + 1] - self.offsets[a]
+                found.append((slice(a, b), Forest(np.maximum(parents, -1), offsets, self.numbers[a:b])))
             self._blocks = nodes, found
         return self._blocks[1]
 
@@ -131,7 +136,16 @@ class Forest:
         nodes = self.nodes_of(trees)
         offsets = np.concatenate([[0], np.cumsum(self.lengths[trees])])
         shift = np.repeat(self.offsets[trees] - offsets[:-1], self.lengths[trees])
-        return Forest(np.where(self.parents[nodes] < 0, -1, self.parents[nodes] - shift), offsets)
+        parents = np.where(self.parents[nodes] < 0, -1, self.parents[nodes] - shift)
+        return Forest(parents, offsets, self.numbers[trees])
+
+    def refuse(self, values: np.ndarray) -> None:
+        """One clear sentence where a tree's log-partition or best score says that nothing is allowed on it."""
+        if np.isneginf(values).any():
+            number = self.numbers[np.argmax(np.isneginf(values))]
+            raise ValueError(
+                f"No assignment of states is allowed on sequence or tree {number}: what is forbidden leaves none; allow more."
+            )
 
 
 class Limits(NamedTuple):
@@ -184,39 +198,56 @@ def _gather(values: Array, index: np.ndarray, size: int) -> Array:
     return zeros.index_add(0, xp.asarray(index, device=values.device), values)
 
 
-def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array], list[Array]]:
-    """By depth: beliefs, the log-sum over the tree below a node, and what each node tells its parent."""
+def _floor(x: Array) -> Array:
+    """x, and zero where it is infinite."""
+    xp = array_namespace(x)
+    return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
+
+
+def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array], list[Array], Array]:
+    """By depth: beliefs, the log-sum over the tree below a node, and what each node tells its parent; and trees' scales.
+
+    Each node's belief is brought to a maximum of zero, so that on long chains no digits are lost, and what that takes
+    off adds up to the scale of its tree.
+    """
+    xp = array_namespace(unary)
     depth = len(forest.levels)
-    beliefs, messages = [None] * depth, [None] * depth
+    beliefs: list[Any] = [None] * depth
+    messages, tops = beliefs.copy(), beliefs.copy()
     incoming = None
     for d in reversed(range(depth)):
         nodes = forest.levels[d]
         b = _rows(unary, nodes)
-        beliefs[d] = b = b if incoming is None else b + incoming
+        b = b if incoming is None else b + incoming
+        tops[d] = _floor(xp.max(b, axis=-1))
+        beliefs[d] = b = b - tops[d][:, None]
         if d:
             messages[d] = _lse(_pairs(forest, pairwise, nodes) + b[:, None, :], axis=-1)
             incoming = _gather(messages[d], forest.above(d), len(forest.levels[d - 1]))
-    return beliefs, messages
+    trees = forest.tree_of[np.concatenate(forest.levels)]
+    return beliefs, messages, _gather(xp.concat(tops, axis=0), trees, len(forest))
 
 
 def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
     xp = array_namespace(unary)
-    beliefs, messages = _upward(forest, unary, pairwise)
-    log_z = _lse(beliefs[0], axis=-1)
-    floor = xp.where(xp.isfinite(log_z), log_z, xp.zeros_like(log_z))
-    log_mu = [beliefs[0] - floor[:, None] if weights is None else beliefs[0] - floor[:, None] + log(weights)[:, None]]
-    joints = []
+    beliefs, messages, scale = _upward(forest, unary, pairwise)
+    root = _lse(beliefs[0], axis=-1)
+    log_mu, joints = [beliefs[0] - _floor(root)[:, None]], []
     for d in range(1, len(forest.levels)):
         nodes, m = forest.levels[d], messages[d]
         parent = _rows(log_mu[d - 1], forest.above(d))
-        known = xp.isfinite(m)
-        r = xp.where(known, parent - xp.where(known, m, xp.zeros_like(m)), xp.full_like(m, -float("inf")))
+        r = xp.where(xp.isfinite(m), parent - _floor(m), xp.full_like(m, -float("inf")))
         joint = r[:, :, None] + _pairs(forest, pairwise, nodes) + beliefs[d][:, None, :]
-        log_mu.append(_lse(joint, axis=1))
+        below = _lse(joint, axis=1)
+        total = _floor(_lse(below, axis=-1))  # zero but for rounding, which would pile up on the way down
+        log_mu.append(below - total[:, None])
         if pairs != "none":
-            joints.append(xp.exp(joint))
+            share = xp.exp(joint - total[:, None, None])
+            joints.append(share if weights is None else share * weights[forest.tree_of[nodes], None, None])
+    log_z = root + scale
     order = np.concatenate(forest.levels)
     mu = _rows(xp.exp(xp.concat(log_mu, axis=0)), np.argsort(order))
+    mu = mu if weights is None else mu * weights[forest.tree_of, None]
     k = unary.shape[1]
     if pairs == "none":
         return log_z, mu, None
@@ -251,10 +282,8 @@ def marginals(
         log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs)
     else:
         log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs, out)
-    if isinstance(log_z, np.ndarray) and np.isneginf(log_z).any():
-        raise ValueError(
-            f"No assignment of states is allowed on tree {int(np.argmax(np.isneginf(log_z)))}: its forbidden states and transitions leave none."
-        )
+    if isinstance(log_z, np.ndarray):
+        forest.refuse(log_z)
     return log_z, mu, pair
 
 
@@ -330,8 +359,9 @@ def maximise(
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
     if not compiled:
-        score, states = k_best(forest, unary, pairwise, 1)
-        return score[:, 0], states[0]
+        best, states = k_best(forest, unary, pairwise, 1)
+        forest.refuse(best[:, 0])
+        return best[:, 0], states[0]
     from .._compiled.forest import max_product
 
     unary = np.array(unary, dtype=float)
@@ -340,6 +370,7 @@ def maximise(
     matrices = np.ascontiguousarray(pairwise, dtype=float).reshape(-1, *pairwise.shape[-2:])
     stride = 0 if pairwise.ndim == 2 else 1
     max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, back, states, score)
+    forest.refuse(score)
     return score, states
 
 
@@ -385,7 +416,8 @@ def k_best(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, k: int) -> t
 
 def sample(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, count: int, rng: Any) -> np.ndarray:
     """States drawn from the law, (count, nodes): the root from its belief, every other node given its parent."""
-    beliefs, _ = _upward(forest, np.asarray(unary, dtype=float), pairwise)
+    beliefs, _, _ = _upward(forest, np.asarray(unary, dtype=float), pairwise)
+    forest.refuse(beliefs[0].max(axis=-1))
     states = np.empty((count, forest.n_nodes), dtype=np.int64)
     for d, nodes in enumerate(forest.levels):
         logits = np.broadcast_to(beliefs[d], (count, *beliefs[d].shape))

@@ -27,7 +27,7 @@ class Gains(Hull):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls((1.0, 0.6, 0.5)), cls((1.0, 0.6, 0.0), empty=0.5)]
+        return [cls((1.0, 0.6, 0.5)), cls((1.0, 0.6, 0.0), empty=0.5), cls((1.0, 0.6), empty=1.0)]
 
     @property
     def size(self) -> int:
@@ -44,7 +44,8 @@ class Gains(Hull):
 
     def vertices(self) -> np.ndarray:
         listable(2.0**self.size)
-        return self._vertex((np.arange(2**self.size)[:, None] >> np.arange(self.size)[::-1]) & 1)
+        points = self._vertex((np.arange(2**self.size)[:, None] >> np.arange(self.size)[::-1]) & 1)
+        return points[1:] if self.empty == 1 else points  # all of the vertex of all items is that vertex, not one more
 
     def maximiser(self, v: Array) -> Array:
         # For each number of items the best set is the top of the order; compare those, and the empty set.

@@ -55,7 +55,8 @@ class Descent(Solver):
                 gap = float(gaps.sum() / max(search.value.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(search.value.sum()), gap)
-                done = gaps <= self.tol * np.abs(search.value) + 1e-300
+                # A column as small as that of a label that never occurs, whose minimum is at infinity, counts as the mean one.
+                done = gaps <= self.tol * np.maximum(np.abs(search.value), np.abs(search.value).mean()) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
