@@ -217,13 +217,15 @@ def row_sparse() -> Iterator[dict[str, Any]]:
     n, d, k = 20_000, 50_000, 20
     rng = np.random.default_rng(0)
     signal = rng.standard_normal((d, k))
-    uniform = sparse.random(n, d, density=1e-3, format="csr", random_state=0, dtype=np.float64)
+    rows = np.repeat(np.arange(n), d // 1000)
+
+    def counts(columns: np.ndarray) -> Any:
+        return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, d))
+
+    uniform = counts(rng.integers(0, d, len(rows)))
     uniform.data[:] = rng.standard_normal(uniform.nnz)
     # Words as in text: column j is drawn about as often as 1 / j, and counts are logarithms.
-    words = np.minimum((d ** rng.uniform(size=uniform.nnz)).astype(int), d - 1)
-    rows = np.repeat(np.arange(n), np.diff(uniform.indptr))
-    text = sparse.csr_matrix((np.ones(uniform.nnz), (rows, words)), shape=(n, d))
-    text.sum_duplicates()
+    text = counts(np.minimum((d ** rng.uniform(size=len(rows))).astype(int), d - 1))
     text.data[:] = np.log1p(text.data)
     for label, X, scale in (("Gaussian entries", uniform, 0.5), ("word counts", text, 0.7)):
         y = draw(X @ signal * scale)

@@ -386,7 +386,7 @@ def registered_pairs():
                 continue
             if not any(zeta.surrogate == other.surrogate and zeta.loss == other.loss for other in seen):
                 seen.append(zeta)
-                name = re.sub(r"\s+|<function | at 0x\w+>", " ", f"{loss!r} {zeta.surrogate!r}")
+                name = re.sub(r"<function | at 0x\w+>|\s+", " ", f"{loss!r} {zeta.surrogate!r}")
                 yield pytest.param(zeta, id=name[:90])
 
 

@@ -141,11 +141,7 @@ class Legendre(Surrogate):
             directions, lengths = self._directions(u)
             gradient = self._slopes(u, directions) - np.einsum("nik,nk->ni", directions, v)
             hessian = self._curvature(u, directions)
-            if self._domain is not None and self._domain.dimension == u.shape[1]:
-                # As near to a face as numbers go: that coordinate has arrived and must not hold up the others.
-                row, at = np.nonzero(lengths <= 2 * _EDGE * np.spacing(np.abs(u)))
-                hessian[row, at, :] = hessian[row, :, at] = gradient[row, at] = 0.0
-                hessian[row, at, at] = 1.0
+            gradient[self._set_apart(u, lengths, hessian)] = 0.0
             # Unit diagonal: what is left of the room's differences in scale.
             scale = np.sqrt(np.maximum(np.abs(np.einsum("nii->ni", hessian)), 1e-200))
             least = np.linalg.eigvalsh(hessian / (scale[:, :, None] * scale[:, None, :]))[:, 0]
@@ -164,6 +160,15 @@ class Legendre(Surrogate):
             if i >= last:
                 break
         return u
+
+    def _set_apart(self, u: np.ndarray, lengths: np.ndarray, hessian: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Rows and coordinates as near to a face as numbers go, cut off in the Hessian: they must not hold up the others."""
+        if self._domain is None or self._domain.dimension < u.shape[1]:
+            return np.nonzero(np.zeros((0, 0)))
+        row, at = np.nonzero(lengths <= 2 * _EDGE * np.spacing(np.abs(u)))
+        hessian[row, at, :] = hessian[row, :, at] = 0.0
+        hessian[row, at, at] = 1.0
+        return row, at
 
     def _damped(self, u: np.ndarray, step: np.ndarray, slope: np.ndarray, v: np.ndarray) -> np.ndarray:
         value = self.potential(u) - (v * u).sum(-1)
@@ -198,8 +203,9 @@ class Legendre(Surrogate):
         directions, lengths = self._directions(u)
         # In unit directions, the curvature of h* is the inverse of h's.
         units = directions / lengths[..., None]
-        curvature = self._curvature(u, directions) / (lengths[:, :, None] * lengths[:, None, :])
-        inverse = np.linalg.inv(curvature)
+        curvature = self._curvature(u, directions)
+        self._set_apart(u, lengths, curvature)
+        inverse = np.linalg.inv(curvature) * (lengths[:, :, None] * lengths[:, None, :])
         return lambda d: np.einsum("nik,nij,njl,nl->nk", units, inverse, units, np.asarray(d, dtype=float))
 
 
