@@ -21,7 +21,7 @@ _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the c
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
 _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
-_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more where there are many features
+_CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _CURVATURE_WORK = 1 << 25  # and so many numbers at the most in its second derivatives
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
@@ -157,7 +157,10 @@ class EmpiricalRisk:
     def _penalise(self, gradient: Array, theta: Array) -> Array:
         """gradient + alpha theta on the rows that are penalised, in place where that is possible."""
         gradient = np.asarray(gradient, dtype=float)
-        gradient[: self.head] += self.alpha * theta[: self.head]
+        for rows in row_blocks(
+            theta[: self.head], max(1, (1 << 15) // theta.shape[1])
+        ):  # no temporary as large as theta
+            gradient[rows] += self.alpha * theta[rows]
         return gradient
 
     def _coefficients(self, theta: Array) -> Array:
@@ -207,11 +210,17 @@ class EmpiricalRisk:
         """
         n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
         k = self.phi.shape[1]
-        count = min(n, max(_CURVATURE_ROWS, 16 * d), max(512, _CURVATURE_WORK // k**2))
-        rows: Any = slice(None) if count == n else np.linspace(0, n - 1, count).astype(int)
-        each, mean = self._curvature(self.unflatten(theta), rows)
+        theta = self.unflatten(theta)
+
+        def some(count: int) -> tuple[Any, np.ndarray, np.ndarray]:
+            rows = slice(None) if count >= n else np.linspace(0, n - 1, count).astype(int)
+            return rows, *self._curvature(theta, rows)
+
         X, weights = self.X, self.weights
-        if np.ptp(each) > 1e-6 * each.max() and count >= min(n, 4 * d):
+        most = max(512, _CURVATURE_WORK // k**2)
+        rows, each, mean = some(min(_CURVATURE_ROWS, most))
+        if np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d):
+            rows, each, mean = some(min(max(_CURVATURE_ROWS, 16 * d), most))
             X, weights = self.X[rows], self.weights[rows] * np.maximum(each, 1e-6 * each.max())
         apply = self.hypothesis.preconditioner(X, weights / weights.sum(), mean, self.alpha, self.threads)
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))

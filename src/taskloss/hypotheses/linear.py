@@ -14,6 +14,7 @@ from .base import Array, Hypothesis, row_blocks
 
 _GRAM_LIMIT = 1500  # features up to which the second moments of X are worth their d x d matrix
 _GRAM_HEAD = 512  # where there are more, how many of them have their second moments taken together
+_GRAM_SHARE = 0.1  # if they hold at least this share of all squares
 
 
 class Linear(Hypothesis):
@@ -94,6 +95,8 @@ class Linear(Hypothesis):
             return build(*_moments(X, weights, threads), curvature, alpha)
         squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
         head = np.argpartition(squares, d - _GRAM_HEAD)[d - _GRAM_HEAD :]
+        if squares[head].sum() < _GRAM_SHARE * squares.sum():
+            head = head[:0]  # none stands out
         inner = build(*_moments(X[:, head], weights, threads), curvature, alpha)
         each = curvature if curvature.ndim == 1 else np.diag(curvature)
         scale = 1 / (np.outer(squares, curvature.sum() if self.shared else each) + alpha)

@@ -83,6 +83,7 @@ class _Search:
         self.value, self.gradient = objective.value_and_gradient(theta)
         self.evaluations = 1
         self.stuck = np.zeros(len(self.value), dtype=bool)  # columns that no step decreases any further
+        self.length = np.ones(len(self.value))  # of the last step; where it was short, the next one is tried short
         self.change: Array | None = None
         self.gradient_change: Array | None = None
         if not np.isfinite(self.value).all():
@@ -97,7 +98,7 @@ class _Search:
         and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
         is stuck, and left where it is from then on.
         """
-        t = np.where(slope < 0, 1.0, 0.0)
+        t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
         low_slope = slope.copy()
         noise = 8 * np.finfo(float).eps * np.abs(self.value)
@@ -130,6 +131,7 @@ class _Search:
             trial = self.theta + np.where(accept, t, low) * d
             value, gradient = self.objective.value_and_gradient(trial)
             self.evaluations += 1
+        self.length = np.where(slope < 0, t, 1.0)
         decreased = value < self.value
         self.stuck |= (slope < 0) & ~decreased
         self.change, self.gradient_change = trial - self.theta, gradient - self.gradient
