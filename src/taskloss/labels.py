@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .losses.base import Loss, name_array
 
+_ROWS = 1 << 12  # of label sets that are looked at together
 _ESTIMATORS = {"sequence": "SequenceTagger", "ranking": "Ranker", "matching": "Matcher"}  # by the kind of their losses
 
 
@@ -98,10 +99,13 @@ class LabelSets:
             raise ValueError(
                 f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
             )
-        there = y == self.values[1]
-        if not (there | (y == self.values[0])).all():
-            raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
-        return there.astype(np.int8)
+        out = np.empty(y.shape, dtype=np.int8)
+        for start in range(0, len(y), _ROWS):
+            rows = slice(start, start + _ROWS)
+            out[rows] = there = y[rows] == self.values[1]
+            if not (there | (y[rows] == self.values[0])).all():
+                raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
+        return out
 
     def outputs(self, loss: Loss) -> np.ndarray:
         return self.classes
@@ -176,7 +180,7 @@ def _unique(values: np.ndarray) -> np.ndarray:
         ) from error
 
 
-def _unique_in_blocks(values: np.ndarray, rows: int = 1 << 12) -> np.ndarray:
+def _unique_in_blocks(values: np.ndarray, rows: int = _ROWS) -> np.ndarray:
     """np.unique without its copy of the whole, and for 0 and 1 without its work."""
     if values.size and values.dtype.kind in "biu" and (values.min(), values.max()) == (0, 1):
         return np.array([0, 1], dtype=values.dtype)

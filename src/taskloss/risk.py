@@ -22,6 +22,7 @@ _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for 
 _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or compiling, cost more than they give
 _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
+_CURVATURE_NUMBERS = 1 << 14  # scores looked at first
 _CURVATURE_WORK = 1 << 25  # and so many numbers at the most in its second derivatives
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
@@ -83,7 +84,7 @@ class EmpiricalRisk:
         if large:
             keep_pages()
             self.compiled = self.surrogate.compiled_risk()
-        weights = self.weights.astype(self.dtype)
+        weights = self.weights.astype(self.dtype, copy=False)
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
             X = ThreadedSparse.of(self.X, self.threads) if large else self.X
@@ -218,7 +219,7 @@ class EmpiricalRisk:
 
         X, weights = self.X, self.weights
         most = max(512, _CURVATURE_WORK // k**2)
-        rows, each, mean = some(min(_CURVATURE_ROWS, most))
+        rows, each, mean = some(min(_CURVATURE_ROWS, most, max(512, _CURVATURE_NUMBERS // k)))
         if np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d):
             rows, each, mean = some(min(max(_CURVATURE_ROWS, 16 * d), most))
             X, weights = self.X[rows], self.weights[rows] * np.maximum(each, 1e-6 * each.max())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from .labels import Classes, LabelSets, labels_for, ordered_categories
 from .losses.base import Loss
@@ -53,7 +52,7 @@ def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:
 def _labels_of(estimator: Any, y: Any) -> Any:
     """The labels as an estimator has learned them, which the y of a fold may lack: its translator, or their order."""
     fitted = getattr(estimator, "best_estimator_", estimator)
-    fitted = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    fitted = fitted[-1] if hasattr(fitted, "steps") else fitted  # a pipeline's last
     labels = getattr(fitted, "labels_", None)
     if isinstance(labels, Classes | LabelSets):
         return labels

@@ -106,7 +106,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         hypothesis = hypothesis.bind(X)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = EmpiricalRisk(hypothesis, surrogate, X, phi, weights, self.alpha)
-        del codes, phi  # the risk keeps its own copy, and label sets are as large as they are wide
+        del codes, phi, weights  # the risk keeps its own copies, and label sets are as large as they are wide
         last: Any = getattr(self, "theta_", None)
         warm = (
             self.warm_start

@@ -158,7 +158,7 @@ def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.
 
     d = X.shape[1]
     rows = (
-        1 << 14 if sparse.issparse(X) else max(1024, (1 << 17) // max(d, 1))
+        1 << 14 if sparse.issparse(X) else max(1024, (1 << 16) // max(d, 1))
     )  # a block and its copy stay in the cache
     mean, second = shared_sum([(s,) for s in row_blocks(X, rows)], work, threads)
     if not np.isfinite(second).all():
