@@ -288,7 +288,7 @@ def test_neither_parameters_set_later_nor_a_failed_fit_change_predictions():
     before, matched = model.predict_moments(X), model.predict(X)
     with pytest.raises(ValueError, match="two rows"):
         model.fit([(a[:, :2], b[:, :2]) for a, b in X], [0 * row for row in y])
-    model.set_params(surrogate="auto", features="absolute", unmatched="both", decoding="map", scale=False)
+    model.set_params(surrogate="auto", features="absolute", unmatched="both", scale=False)
     for mu, z, old, older in zip(model.predict_moments(X), model.predict(X), before, matched, strict=True):
         np.testing.assert_array_equal(mu, old)
         np.testing.assert_array_equal(z, older)
@@ -461,3 +461,14 @@ def test_verbose_shows_progress(capsys):
     X, y = noisy_pairs(np.random.default_rng(19), 4, (4, 5), 0.1)
     tl.Matcher(verbose=True).fit(X, y)
     assert "Matcher |" in capsys.readouterr().err
+
+
+def test_one_fit_serves_both_decodings():
+    """Row softmax knows nothing of columns: MAP takes the best assignment of its scores, moments that of its probabilities."""
+    X, y = noisy_pairs(np.random.default_rng(26), 30, (5, 7), 0.8)
+    model = tl.Matcher("row-multinomial").fit(X, y)
+    moments = model.predict(X)
+    switched = model.set_params(decoding="map").predict(X)
+    refitted = tl.Matcher("row-multinomial", decoding="map").fit(X, y).predict(X)
+    np.testing.assert_array_equal(np.concatenate(switched), np.concatenate(refitted))
+    assert (np.concatenate(switched) != np.concatenate(moments)).any()

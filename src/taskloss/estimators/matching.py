@@ -49,7 +49,7 @@ class Matcher(GroupedEstimator):
 
     Attributes
     ----------
-    loss_, surrogate_, hypothesis_, features_, unmatched_, decoding_ : the parts and options, as they were at the fit.
+    loss_, surrogate_, hypothesis_, features_, unmatched_ : the parts and options, as they were at the fit.
     theta_, coef_, intercept_ : parameters; the score of a pair of nodes is its features / scale_ @ coef_ + intercept_.
     scale_ : what features of pairs are divided by.
     solution_, n_iter_, n_features_in_.
@@ -80,8 +80,7 @@ class Matcher(GroupedEstimator):
         self._check_numbers()
         if self.unmatched not in (None, "columns", "both"):
             raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
-        if self.decoding not in ("moments", "map"):
-            raise ValueError(f"decoding must be 'moments' or 'map', got {self.decoding!r}.")
+        self._check_decoding()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
         tables = _tables(X, self.features, self.unmatched)
         weights = example_weights(sample_weight, len(tables))
@@ -95,8 +94,13 @@ class Matcher(GroupedEstimator):
             rows.append(_rows([tables[i] for i in which], scale, fitted.outliers))
         self._solve(hypothesis, np.concatenate(rows), stacks)
         self.loss_, self.surrogate_, self.scale_, self.n_features_in_ = fitted, surrogate, scale, len(scale)
-        self.features_, self.unmatched_, self.decoding_ = self.features, self.unmatched, self.decoding
+        self.features_, self.unmatched_ = self.features, self.unmatched
         return self
+
+    def _check_decoding(self) -> None:
+        """Decoding is no part of the fit: one fit serves both."""
+        if self.decoding not in ("moments", "map"):
+            raise ValueError(f"decoding must be 'moments' or 'map', got {self.decoding!r}.")
 
     def _spread(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         if not self.scale:
@@ -127,6 +131,7 @@ class Matcher(GroupedEstimator):
         self, tables: list[np.ndarray], loss: Any
     ) -> Iterator[tuple[MatchingHamming, np.ndarray, np.ndarray, np.ndarray]]:
         """(loss, which examples, their moments, their matchings) for each size."""
+        self._check_decoding()
         loss = self._loss_for(loss)
         for fitted, which in _by_size(self.loss_, tables):
             rows = _rows([tables[i] for i in which], self.scale_, fitted.outliers)
@@ -134,7 +139,7 @@ class Matcher(GroupedEstimator):
             mu = self.surrogate_.bind(fitted.polytope).inverse_link(v)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
             mu = fitted.moments_for(bound, mu)
-            yield bound, which, mu, bound.decode(mu) if self.decoding_ == "moments" else fitted.decode(v)
+            yield bound, which, mu, bound.decode(mu) if self.decoding == "moments" else fitted.decode(v)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""
