@@ -101,9 +101,9 @@ class LabelSets:
             )
         out = np.empty(y.shape, dtype=np.int8)
         for start in range(0, len(y), _ROWS):
-            rows = slice(start, start + _ROWS)
-            out[rows] = there = y[rows] == self.values[1]
-            if not (there | (y[rows] == self.values[0])).all():
+            block = slice(start, start + _ROWS)
+            out[block] = there = y[block] == self.values[1]
+            if not (there | (y[block] == self.values[0])).all():
                 raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
         return out
 
