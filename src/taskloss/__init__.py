@@ -4,7 +4,9 @@
 >>> model = tl.CostSensitiveClassifier(costs=[[0, 5], [1, 0]])
 """
 
-from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates, theory
+from typing import TYPE_CHECKING, Any
+
+from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -18,6 +20,9 @@ from .estimators import (
     TaskLossEstimator,
 )
 from .sequences import Packed
+
+if TYPE_CHECKING:
+    from . import theory
 
 __version__ = "0.1.0"
 
@@ -42,3 +47,16 @@ __all__ = [
     "surrogates",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`tl.theory`, imported when it is first asked for: a quarter of what the import would take, and not for prediction."""
+    if name == "theory":
+        import importlib
+
+        return importlib.import_module(".theory", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
