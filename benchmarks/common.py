@@ -28,13 +28,14 @@ def best_time(work: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
 def measure_all(store: pathlib.Path, keys: Sequence[str], measure: Callable[[str, str], Any]) -> dict[str, Any]:
     """measure(folder, name) for every "folder/name", a process for each core, each result kept as soon as it is there."""
     RESULTS.mkdir(exist_ok=True)
-    kept: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
+    kept: dict[str, Any] = {}
     start = time.perf_counter()
     with ProcessPoolExecutor(os.cpu_count(), initializer=_one_thread) as pool:
         waiting = {pool.submit(measure, *key.split("/")): key for key in keys}
         for done, future in enumerate(as_completed(waiting), 1):
             key = waiting[future]
-            kept[key] = future.result()
+            # Read anew: another run may have kept something meanwhile.
+            kept = {**(json.loads(store.read_text()) if store.exists() else {}), key: future.result()}
             store.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
             print(f"[{done}/{len(keys)}, {time.perf_counter() - start:.0f} s] {key}: {kept[key]}", flush=True)
     return kept

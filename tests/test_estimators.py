@@ -500,3 +500,17 @@ def test_verbose_shows_a_bar(iris, capsys):
     X, y = iris
     tl.TaskLossEstimator(verbose=True).fit(X, y)
     assert "█" in capsys.readouterr().err
+
+
+def test_a_label_that_never_occurs_does_not_keep_the_others_waiting():
+    """Its intercept has its minimum at minus infinity; the fit still ends, and the others are those without it."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(200, 4))
+    Y = (X[:, :3] + rng.logistic(size=(200, 3)) > 0).astype(int)
+    model = tl.MultilabelClassifier(alpha=0.01, tol=1e-8)
+    alone = model.fit(X, Y).coef_
+    both = model.fit(X, np.c_[Y, np.zeros(200, dtype=int)])
+    assert both.solution_.converged
+    assert both.n_iter_ < 50
+    np.testing.assert_allclose(both.coef_[:3], alone, atol=1e-3)
+    assert not both.predict(X)[:, 3].any()

@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`tl.theory`, imported when it is first asked for: a quarter of what the import would take, and not for prediction."""
+    """`tl.theory`, imported when it is first asked for: predictions do without it."""
     if name == "theory":
         import importlib
 
