@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 import taskloss as tl
+from taskloss._threads import serial_blas
 from taskloss.losses import ChainCost
 
 from .common import write_table
@@ -249,11 +250,11 @@ def crfsuite_speed(X: Any, offsets: np.ndarray, y: np.ndarray, c2: float, iterat
 
 def our_speed(X: Any, offsets: np.ndarray, y: np.ndarray, c2: float) -> Measured:
     n, packed = len(offsets) - 1, tl.Packed(X, offsets)
-    tagger = tl.SequenceTagger(alpha=2 * c2 / n, fit_intercept=False, boundaries=False, tol=1e-6)
+    tagger = tl.SequenceTagger(alpha=2 * c2 / n, fit_intercept=False, boundaries=False, tol=1e-7)
     risk = tagger.objective(packed, y)
     theta = 0.1 * np.random.default_rng(0).normal(size=risk.start.shape)
     risk.value_and_gradient(theta)
-    with risk.split.serial_blas():
+    with serial_blas():
         evaluation = least(lambda: risk.value_and_gradient(theta), 20)
     fit, _ = least(lambda: tagger.fit(packed, y), 2)
     marginals = least(lambda: tagger.predict_marginals(packed), 10)

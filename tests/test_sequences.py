@@ -563,7 +563,7 @@ def test_transition_weights_of_features():
     tagger = tl.SequenceTagger(alpha=0.05, transition_features=[2, 0]).fit(X, y)
     weights, x = tagger.feature_transition_weights_, np.array([0.0, 0.0, 3.0, 0.0])
     assert weights.shape == (2, 3, 3)
-    _, pairwise = tagger.hypothesis_.scores(tagger.theta_, np.stack([x, x]), Forest.chains([2]))
+    _, pairwise = tagger._scores_of(np.stack([x, x]), Forest.chains([2]))
     np.testing.assert_allclose(pairwise[0], tagger.transition_weights_ + 3 * weights[0])
     assert tl.SequenceTagger().fit(X, y).feature_transition_weights_.shape == (0, 3, 3)
 

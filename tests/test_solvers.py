@@ -306,7 +306,7 @@ def test_compiled_sparse_products_equal_scipys():
         X = random(*shape, density=0.1, format="csr", random_state=0, dtype=dtype)
         X.data[:1] = 3
         for threads in (1, 2, 5):
-            ours = ThreadedSparse.of(X, threads)
+            ours = ThreadedSparse(X, threads)
             w, v = rng.normal(size=(shape[1], 4)).astype(dtype), rng.normal(size=(shape[0], 4)).astype(dtype)
             np.testing.assert_allclose(ours @ w, X @ w, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(ours.T @ v, X.T @ v, rtol=1e-5, atol=1e-6)

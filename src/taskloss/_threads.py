@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 
+@cache
+def _blas() -> Any:
+    """The BLAS libraries; looking for them takes milliseconds, so once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
 def blas_threads() -> int:
     """How many threads BLAS may use now; users and joblib limit both in one place."""
-    from threadpoolctl import threadpool_info
+    return max(1, min(max((info["num_threads"] for info in _blas().info()), default=1), os.cpu_count() or 1))
 
-    counts = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    return max(1, min(max(counts, default=1), os.cpu_count() or 1))
+
+def serial_blas(wanted: bool = True) -> contextlib.AbstractContextManager:
+    """Hold BLAS at one thread, if wanted: where blocks run on threads of their own, or matrices are small."""
+    return _blas().limit(limits=1) if wanted else contextlib.nullcontext()
 
 
 def keep_pages() -> None:

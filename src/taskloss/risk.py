@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -87,7 +86,7 @@ class EmpiricalRisk:
         weights = self.weights.astype(self.dtype, copy=False)
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
-            X = ThreadedSparse.of(self.X, self.threads) if large else self.X
+            X = ThreadedSparse(self.X, self.threads) if large else self.X
             return [(X, self.phi, weights)]
         rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
         if self.threads > 1:
@@ -98,14 +97,6 @@ class EmpiricalRisk:
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
         return shared_sum(items, work, self.threads)
-
-    def serial_blas(self) -> contextlib.AbstractContextManager:
-        """Hold BLAS at one thread where blocks run on threads of their own."""
-        if self.threads == 1:
-            return contextlib.nullcontext()
-        from threadpoolctl import threadpool_limits
-
-        return threadpool_limits(1, user_api="blas")
 
     def chunks(self, order: np.ndarray) -> Iterable[Chunk]:
         """The examples in this order, a chunk at a time, for solvers that look at a few at a time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ._threads import blas_threads, pool, total
-from .hypotheses.chain import ChainLinear
+from ._threads import blas_threads, pool, serial_blas, total
+from .hypotheses.chain import ChainFeatures, ChainLinear
 from .polytopes._forest import Forest, Limits, marginals
 
 _ROOM = 1 << 17  # scores of a block from which their memory is kept
@@ -19,12 +18,15 @@ _THREAD_WORK = 1 << 22  # multiplications of one pass below which threads cost m
 
 
 class Block(NamedTuple):
-    """Some sequences: their rows, shape, codes (-1 where missing) and weights."""
+    """Some sequences: their features, codes (-1 where missing) and weights."""
 
-    X: Any
-    forest: Forest
+    features: ChainFeatures
     codes: np.ndarray
     weights: np.ndarray
+
+    @property
+    def forest(self) -> Forest:
+        return self.features.forest
 
 
 class Blocks:
@@ -49,15 +51,8 @@ class Blocks:
     def map(self, work: Callable[[Any], Any], items: list) -> list:
         if self.threads == 1 or len(items) == 1:
             return [work(item) for item in items]
-        with self.serial_blas():
+        with serial_blas():
             return list(pool().map(work, items))
-
-    def serial_blas(self) -> contextlib.AbstractContextManager:
-        if self.threads == 1:
-            return contextlib.nullcontext()
-        from threadpoolctl import threadpool_limits
-
-        return threadpool_limits(1, user_api="blas")
 
 
 class SequenceRisk:
@@ -84,7 +79,8 @@ class SequenceRisk:
         for part in self.split.slices:
             rows, forest = self.split.cut(X, part)
             first = offsets[part.start]
-            self.blocks.append(Block(rows, forest, codes[first : first + forest.n_nodes], weights[part]))
+            features = hypothesis.features(rows, forest)
+            self.blocks.append(Block(features, codes[first : first + forest.n_nodes], weights[part]))
         self.gold = [self._gold(block) for block in self.blocks]
         # Room for scores and marginals, kept between evaluations: the system takes long to hand out fresh memory.
         k = hypothesis.n_states
@@ -128,7 +124,7 @@ class SequenceRisk:
     def _block(self, theta: np.ndarray, block: Block, gold: tuple, room: Any) -> tuple[float, np.ndarray]:
         forest = block.forest
         first, second = (None, None) if room is None else room
-        unary, pairwise = self.limits.apply(forest, *self.hypothesis.scores(theta, block.X, forest, first))
+        unary, pairwise = self.limits.apply(forest, *self.hypothesis.scores(theta, block.features, first))
         log_z, d_nodes, d_edges = marginals(forest, unary, pairwise, self._pairs, block.weights, out=second)
         value = float(block.weights @ log_z)
         places, weights, steps, partial = gold
@@ -144,7 +140,7 @@ class SequenceRisk:
             d_edges[edges, above, below] -= w
         if len(partial):
             value -= self._observed(block, partial, unary, pairwise, d_nodes, d_edges)
-        return value, self.hypothesis.pullback(block.X, forest, d_nodes, d_edges)
+        return value, self.hypothesis.pullback(block.features, d_nodes, d_edges)
 
     def _observed(
         self, block: Block, trees: np.ndarray, unary: Any, pairwise: Any, d_nodes: Any, d_edges: Any

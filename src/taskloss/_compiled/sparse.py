@@ -5,14 +5,21 @@ from __future__ import annotations
 import numba
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract"})
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def dot_rows(indptr, indices, data, w, out, start, stop):
-    """out[start:stop] = X[start:stop] @ w. Rows of w are contiguous, so that the inner loop runs in vectors."""
+    """out[start:stop] = X[start:stop] @ w. Rows of w are contiguous, so that the inner loops run in vectors, over four entries of X at a time."""
     k = w.shape[1]
     for i in range(start, stop):
-        for c in range(k):
-            out[i, c] = 0
-        for p in range(indptr[i], indptr[i + 1]):
-            x, j = data[p], indices[p]
+        row, p, last = out[i], indptr[i], indptr[i + 1]
+        row[:] = 0
+        while p + 4 <= last:
+            x0, x1, x2, x3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+            w0, w1, w2, w3 = w[indices[p]], w[indices[p + 1]], w[indices[p + 2]], w[indices[p + 3]]
             for c in range(k):
-                out[i, c] += x * w[j, c]
+                row[c] += x0 * w0[c] + x1 * w1[c] + x2 * w2[c] + x3 * w3[c]
+            p += 4
+        while p < last:
+            x0, w0 = data[p], w[indices[p]]
+            for c in range(k):
+                row[c] += x0 * w0[c]
+            p += 1

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from .._threads import serial_blas
 from ..hypotheses.base import Hypothesis
 from ..labels import check_kind, labels_for
 from ..losses.base import Loss
@@ -115,7 +116,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             and hypothesis.agrees(self.hypothesis_)
         )
         theta = last if warm else risk.start
-        with risk.serial_blas():
+        with serial_blas(risk.threads > 1):
             solution = self._minimise(risk, risk.flatten(theta), X.dtype)
         keep_features(self, features)
         self.loss_, self.surrogate_, self.hypothesis_, self.labels_ = loss, surrogate, hypothesis, labels

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from .._threads import serial_blas
 from ..hypotheses.chain import ChainLinear
 from ..losses.base import Loss
 from ..losses.chain import SequenceLoss, SequenceZeroOne
@@ -91,7 +92,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
         risk, parts = self._problem(X, y, sample_weight)
         last: Any = getattr(self, "theta_", None)
         start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
-        with risk.split.serial_blas():
+        with serial_blas(risk.split.threads > 1):
             solution = self._minimise(risk, start)
         self.loss_, self.reader_, self.labels_ = parts
         self.limits_, self.hypothesis_, self.n_features_in_ = risk.limits, risk.hypothesis, risk.hypothesis.n_features
@@ -258,7 +259,11 @@ class SequenceTagger(Minimiser, BaseEstimator):
         check_is_fitted(self)
         rows, offsets = self.reader_.read(X)
         forest = Forest.chains(np.diff(offsets))
-        return forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, rows, forest))
+        return forest, *self._scores_of(rows, forest)
+
+    def _scores_of(self, rows: Any, forest: Forest) -> tuple[np.ndarray, np.ndarray]:
+        scores = self.hypothesis_.scores(self.theta_, self.hypothesis_.features(rows, forest))
+        return self.limits_.apply(forest, *scores)
 
     def _decide(self, X: Any, loss: SequenceLoss) -> tuple[np.ndarray, np.ndarray]:
         """The codes of the outputs of least expected loss at all positions, and offsets."""
@@ -290,7 +295,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
         def run(part: slice) -> Any:
             some, forest = blocks.cut(rows, part)
-            return work(forest, *self.limits_.apply(forest, *self.hypothesis_.scores(self.theta_, some, forest)))
+            return work(forest, *self._scores_of(some, forest))
 
         return blocks.map(run, blocks.slices), offsets
 

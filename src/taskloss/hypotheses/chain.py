@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ..polytopes._forest import Forest
+from ._sparse import ThreadedSparse
+
+_COMPILED_WORK = 1 << 20  # multiplications of a product below which compiling is not worth it
+
+
+class ChainFeatures(NamedTuple):
+    """The packed rows of some sequences, ready for products; their shape; and the rows that move each transition, if any do."""
+
+    X: Any
+    forest: Forest
+    moving: Any = None
 
 
 class ChainLinear:
@@ -49,43 +60,51 @@ class ChainLinear:
             self.parts(mask)["intercept"][:] = 0
         return mask
 
+    def features(self, X: Any, forest: Forest) -> ChainFeatures:
+        """What scores and pullbacks read."""
+        moving = None if self.columns is None else X[:, self.columns][forest.children]
+        large = sparse.issparse(X) and X.nnz * self.n_states >= _COMPILED_WORK
+        return ChainFeatures(ThreadedSparse(X, 1) if large else X, forest, moving)
+
     def scores(
-        self, theta: np.ndarray, X: Any, forest: Forest, out: np.ndarray | None = None
+        self, theta: np.ndarray, features: ChainFeatures, out: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Unary scores of all positions, and pairwise scores: one matrix, or one for each edge. `out` is room for the unary ones."""
-        parts = self.parts(theta)
-        unary = X @ parts["state"] if out is None else _product(X, parts["state"], out)
+        parts, (X, forest, moving) = self.parts(theta), features
+        unary = _product(X, parts["state"], out)
         if "intercept" in parts:
             unary += parts["intercept"]
         if "start" in parts:
             unary[forest.offsets[:-1]] += parts["start"]
             unary[forest.offsets[1:] - 1] += parts["end"]
-        if self.columns is None:
+        if moving is None:
             return unary, parts["transition"]
-        moved = X[:, self.columns][forest.children] @ parts["feature_transition"]
+        moved = moving @ parts["feature_transition"]
         return unary, parts["transition"] + moved.reshape(-1, self.n_states, self.n_states)
 
-    def pullback(self, X: Any, forest: Forest, nodes: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    def pullback(self, features: ChainFeatures, nodes: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """The derivative in theta of <nodes, unary> + <edges, pairwise>; edges may be summed where no feature moves them."""
-        out = np.empty(self.size)
+        out, (X, forest, moving) = np.empty(self.size), features
         parts = self.parts(out)
-        parts["state"][:] = X.T @ nodes
+        _product(X.T, nodes, parts["state"])
         parts["transition"][:] = edges if edges.ndim == 2 else edges.sum(axis=0)
         if "intercept" in parts:
             parts["intercept"][:] = nodes.sum(axis=0)
         if "start" in parts:
             parts["start"][:] = nodes[forest.offsets[:-1]].sum(axis=0)
             parts["end"][:] = nodes[forest.offsets[1:] - 1].sum(axis=0)
-        if self.columns is not None:
-            parts["feature_transition"][:] = X[:, self.columns][forest.children].T @ edges.reshape(len(edges), -1)
+        if moving is not None:
+            parts["feature_transition"][:] = moving.T @ edges.reshape(len(edges), -1)
         return out
 
 
-def _product(X: Any, weights: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """out = X @ weights, in memory that is there already: fresh memory costs as much as the product."""
-    if not sparse.issparse(X):
-        return np.matmul(X, weights, out=out)
-    from .._compiled.sparse import dot_rows
-
-    dot_rows(X.indptr, X.indices, X.data, weights, out, 0, X.shape[0])
+def _product(X: Any, w: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """X @ w, in the memory of out where that is given: fresh memory costs as much as the product."""
+    if out is None:
+        return X @ w
+    if isinstance(X, ThreadedSparse):
+        return X.multiply(w, out)
+    if isinstance(X, np.ndarray):
+        return np.matmul(X, w, out=out)
+    out[:] = X @ w
     return out

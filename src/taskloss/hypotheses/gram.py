@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
+from .._threads import serial_blas
 from .base import Array, row_blocks
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")
@@ -151,11 +151,7 @@ def spectrum(
 
 def eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues and eigenvectors of a symmetric matrix, which it overwrites."""
-    with contextlib.ExitStack() as stack:
-        if len(a) <= _SMALL:
-            from threadpoolctl import threadpool_limits
-
-            stack.enter_context(threadpool_limits(1, user_api="blas"))
+    with serial_blas(len(a) <= _SMALL):
         return linalg.eigh(a, driver="evd", overwrite_a=True, check_finite=False)
 
 
