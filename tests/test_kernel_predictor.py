@@ -231,28 +231,87 @@ def test_another_loss_on_the_same_weights(data):
     np.testing.assert_allclose(model.expected_loss(X, loss="squared"), squared.expected_loss(X))
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [tl.losses.NDCG(), tl.losses.PrecisionAt(2), tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)],
-    ids=repr,
-)
-def test_rankings_and_matchings_are_decoded_from_their_embedding(data, loss):
-    """As the same loss given as a callable would be, with every output a candidate."""
+def structured():
+    """Every loss of the library on rankings, matchings and sequences that can list its outputs once it is fitted to rows of four."""
+    given = [tl.losses.NDCG(), tl.losses.PrecisionAt(2), tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)]
+    sequences = [
+        loss for kind in tl.losses.Loss.registry.values() if kind.kind == "sequence" for loss in kind.examples()
+    ]
+    assert {type(loss) for loss in given + sequences} == {
+        kind
+        for kind in tl.losses.Loss.registry.values()
+        if kind.kind not in ("classes", "indicator") and kind.__module__.startswith("taskloss.losses.")
+    }
+    return given + sequences
+
+
+def rows_for(loss, X):
+    """Rows of labels that depend on X."""
+    rng = np.random.default_rng(3)
+    order = np.argsort(X @ rng.normal(size=(3, 5)), axis=1)[:, :4]
+    if loss.kind != "sequence":
+        return order if loss.kind == "matching" and loss.n_columns else order.argsort(axis=1)
+    labels = loss.labels()
+    return labels[((X @ rng.normal(size=(3, 10)) > 0) @ (1 << np.arange(10))) % len(labels)]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", structured(), ids=repr)
+def test_structures_are_decoded_from_their_embedding(data, loss, fit_intercept):
+    """As the same loss given as a callable would be, with every output a candidate; and as the weights say."""
     X = data[0]
-    scores = np.argsort(X @ np.random.default_rng(3).normal(size=(3, 5)), axis=1)
-    y = scores[:, :4] if loss.kind == "matching" and loss.n_columns else scores[:, :4].argsort(axis=1)
-    model = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3).fit(X, y)
+    y = rows_for(loss, X)
+    options = {"gamma": 0.5, "alpha": 1e-3, "fit_intercept": fit_intercept}
+    model = tl.KernelPredictor(loss, **options).fit(X, y)
     bound = model._fitted.loss
 
     def pairs(z, t):
         return bound(np.asarray(z)[None], np.asarray(t)[None])[0]
 
-    listed = tl.KernelPredictor(pairs, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
-    np.testing.assert_allclose(model.expected_loss(X), listed.expected_loss(X), atol=1e-8)
-    assert model.predict(X).shape == (90, 4)
-    assert model.score(X, y) == pytest.approx(listed.score(X, y))
-    given = tl.KernelPredictor(loss, gamma=0.5, alpha=1e-3, candidates=bound.outputs()).fit(X, y)
-    np.testing.assert_allclose(model.expected_loss(X), given.expected_loss(X), atol=1e-8)
+    listed = tl.KernelPredictor(pairs, candidates=bound.outputs(), **options).fit(X, y)
+    table = np.stack([bound(np.repeat(z[None], len(y), 0), y) for z in bound.outputs()])
+    least = (model.predict_weights(X) @ table.T).min(axis=1)
+    np.testing.assert_allclose(listed.expected_loss(X), least, atol=1e-8)
+    if fit_intercept or not np.any(bound.constant):
+        np.testing.assert_allclose(model.expected_loss(X), least, atol=1e-8)
+    assert model.predict(X).shape == (90, y.shape[1])
+    chosen = model.predict(X)
+    reached = np.einsum(
+        "ni,ni->n", model.predict_weights(X), np.stack([bound(np.repeat(z[None], 90, 0), y) for z in chosen])
+    )
+    np.testing.assert_allclose(reached, least, atol=1e-8)
+    given = tl.KernelPredictor(loss, candidates=bound.outputs(), **options).fit(X, y)
+    np.testing.assert_allclose(given.expected_loss(X), least, atol=1e-8)
+    if fit_intercept:
+        assert model.score(X, y) == pytest.approx(listed.score(X, y))
+
+
+def test_sequences_of_words(data):
+    """Labels of any type, named outputs, another loss on the same weights, and more sequences than can be listed."""
+    X = data[0]
+    words = np.array(["a", "b", "c"])
+    y = words[(np.cumsum(X @ np.random.default_rng(4).normal(size=(3, 9)), axis=1) > 0).astype(int) + (X[:, :1] > 1)]
+    model = tl.KernelPredictor("chain-hamming", gamma=0.5, alpha=1e-3).fit(X, y)
+    assert model.score(X, y) == pytest.approx(-(model.predict(X) != y).mean())
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    each = [tl.KernelPredictor(gamma=0.5, alpha=1e-3).fit(X, y[:, t]).predict(X) for t in range(9)]
+    np.testing.assert_array_equal(model.predict(X), np.stack(each, axis=1))
+    whole = tl.KernelPredictor("sequence-zero-one", gamma=0.5, alpha=1e-3).fit(X, y)  # 3^9 sequences
+    joined = np.array(["".join(row) for row in y])
+    same = tl.KernelPredictor(gamma=0.5, alpha=1e-3).fit(X, joined).predict(X)
+    assert ["".join(row) for row in whole.predict(X)] == same.tolist()
+    assert ["".join(row) for row in model.predict(X, loss="sequence-zero-one")] == same.tolist()
+    skip = tl.losses.ChainCost(np.vstack([1 - np.eye(3), np.full((1, 3), 0.3)]), outputs=["a", "b", "c", "?"])
+    found = tl.KernelPredictor(skip, gamma=0.5, alpha=0.1).fit(X, y)
+    assert "?" in found.predict(X)
+    right = np.where(found.predict(X) == "?", 0.3, found.predict(X) != y)
+    assert found.score(X, y) == pytest.approx(-right.sum(axis=1).mean())
+    with pytest.raises(ValueError, match="one row per example, all of one length"):
+        tl.KernelPredictor("chain-hamming").fit(X, [["a"] * (1 + i % 2) for i in range(90)])
+    with pytest.raises(ValueError, match="Unknown label 'd'"):
+        model.score(X, np.where(y == "a", "d", y))
+    with pytest.raises(ValueError, match="rows of 4 codes"):
+        tl.KernelPredictor(tl.losses.ChainHamming(length=4)).fit(X, y)
 
 
 def test_losses_as_classes_and_matrices(data):

@@ -47,7 +47,7 @@ class Classes:
             )
 
     def encode(self, y: Any) -> np.ndarray:
-        return _codes(_column(y), self.classes, "label")
+        return codes_of(_column(y), self.classes, "label")
 
     def outputs(self, loss: Loss) -> np.ndarray:
         """The users' names of a loss's outputs."""
@@ -57,7 +57,7 @@ class Classes:
         return self.outputs(loss)[z]
 
     def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
-        return _codes(_column(z), self.outputs(loss), "output")
+        return codes_of(_column(z), self.outputs(loss), "output")
 
 
 class LabelSets:
@@ -87,12 +87,12 @@ class LabelSets:
     def encode(self, y: Any) -> np.ndarray:
         if self.as_sets:
             rows = [i for i, row in enumerate(y) for _ in row]
-            columns = _codes(name_array([label for row in y for label in row]), self.classes, "label")
+            columns = codes_of(name_array([label for row in y for label in row]), self.classes, "label")
             out = np.zeros((len(y), self.size), dtype=np.int8)
             out[rows, columns] = 1
             return out
         if self.named and hasattr(y, "columns"):
-            _codes(name_array(list(y.columns)), self.classes, "column of y")
+            codes_of(name_array(list(y.columns)), self.classes, "column of y")
             y = y[self.classes.tolist()] if len(y.columns) == self.size else y
         y = y.toarray() if sparse.issparse(y) else np.asarray(y)
         if y.ndim != 2 or y.shape[1] != self.size:
@@ -198,7 +198,7 @@ def ordered_categories(y: Any) -> np.ndarray | None:
     return None
 
 
-def _codes(values: np.ndarray, known: np.ndarray, what: str) -> np.ndarray:
+def codes_of(values: np.ndarray, known: np.ndarray, what: str) -> np.ndarray:
     """The position of each value among the known ones."""
     if values.dtype.kind == "O" or known.dtype.kind == "O":
         index = {label: code for code, label in enumerate(known.tolist())}

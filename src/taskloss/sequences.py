@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .labels import _codes, _unique, absent
+from .labels import _unique, absent, codes_of
 from .losses.base import name_array
 from .polytopes._forest import Forest
 from .scoring import example_weights
@@ -214,9 +214,11 @@ class SequenceLabels:
             raise ValueError(f"X has {offsets[-1]} positions, but y has {len(values)} labels.")
         missing = _missing(values)
         if missing.any() and not partial:
-            raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
+            raise ValueError(
+                "y has missing labels (None or NaN), which only SequenceTagger.fit can use: give every label here."
+            )
         codes = np.full(len(values), -1)
-        codes[~missing] = _codes(name_array(values[~missing].tolist()), self.classes, "label")
+        codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, "label")
         return codes
 
 
@@ -232,7 +234,7 @@ class SequenceScorer:
         labels = SequenceLabels(y, getattr(estimator, "classes_", None))
         loss = self.loss.bind(labels.size)
         z = name_array(_flat(estimator.predict(X)).tolist())
-        codes = _codes(z, loss.output_names(labels.classes), "output")
+        codes = codes_of(z, loss.output_names(labels.classes), "output")
         losses = loss.packed_loss(Forest.chains(np.diff(offsets)), codes, labels.encode(y, offsets))
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -11,13 +12,17 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
-from ..labels import labels_for
-from ..losses.base import Loss
+from ..labels import codes_of, labels_for
+from ..losses.base import Loss, name_array
+from ..losses.chain import SequenceZeroOne
 from ..losses.tabular import CostMatrix, Tabular
+from ..polytopes._forest import Forest
+from ..sequences import SequenceLabels
 from ..solvers.base import Progress
 from .base import keep, resolve_loss, risk_of
 
 _GRID = 19  # strengths of penalty that are compared where none is given
+_SEQUENCES = 1 << 12  # label sequences up to which all are weighed under sequence 0-1 loss
 _BLOCK = 1 << 24  # kernel values that are held at one time when predicting
 
 
@@ -32,14 +37,16 @@ class KernelPredictor(BaseEstimator):
     Parameters
     ----------
     loss : a callable L(z, y) that returns a number, a loss of this library or its name, or a matrix of costs. For losses
-        on rankings and matchings y has one row per example: the relevance of each item, or the column of each row.
+        on rankings, matchings and sequences y has one row per example: the relevance of each item, the column of each
+        row, or the labels of a sequence, all of one length.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept : as in `hypotheses.Kernel`. With a callable kernel the
         inputs may be any objects: k(A, B) takes two sequences of them.
     alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "loo": the one of
         `alphas` whose leave-one-out risk, of the task loss itself, is least. The whole path costs one
         eigendecomposition.
     alphas : the strengths to compare; None is a grid over nine decades, in units of the mean of k(x, x).
-    candidates : the outputs to choose from; None is the distinct y_i, or for a loss of this library all its outputs.
+    candidates : the outputs to choose from; None is the distinct y_i, or for a loss of this library all its outputs
+        (for sequence 0-1 loss, where these are too many to list, the distinct y_i).
     decoder : a callable (weights, labels) -> z that minimises sum_j weights[j] L(z, labels[j]) in its own way, over the
         distinct labels seen; it takes the place of the candidates.
     refine : a callable (z, objective) -> z that improves the best candidate in a continuous space of outputs, where
@@ -126,13 +133,9 @@ class KernelPredictor(BaseEstimator):
         if callable(loss) and not isinstance(loss, Loss | type):
             return _Listed(loss, y, self.candidates, self.decoder, self.vectorised, self._progress("loss"))
         task = _Embedded(resolve_loss(loss), y)
-        if self.candidates is None and self.decoder is None:
+        if self.candidates is None and self.decoder is None and task.decodes:
             return task
-
-        def pairs(z: Any, y: Any) -> float:
-            return float(task.pairwise(_one(z), _one(y))[0])
-
-        return _Listed(pairs, y, self.candidates, self.decoder, False, self._progress("loss"))
+        return _Listed(task.table, y, self.candidates, self.decoder, True, self._progress("loss"))
 
     def _progress(self, what: str) -> Progress | None:
         return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
@@ -248,16 +251,29 @@ class _Embedded:
     """A loss of the library: averages of phi(y), decoded by the loss itself."""
 
     def __init__(self, loss: Any, y: Any):
-        self.translator: Any = _Rows(loss, y) if loss.kind in ("ranking", "matching") else labels_for(loss, y)
-        self.translator.check()
-        size = (self.translator.size, loss.n_columns) if loss.kind == "matching" else (self.translator.size,)
-        loss = loss.bind_names(self.translator.classes).bind(*size)
+        self.translator: Any
+        if loss.kind in _STRUCTURES:
+            self.translator = _STRUCTURES[loss.kind](loss, y)
+            loss = self.translator.bind(loss)
+        else:
+            self.translator = labels_for(loss, y)
+            self.translator.check()
+            loss = loss.bind_names(self.translator.classes).bind(self.translator.size)
         # Ridge regression on indicators and on any other embedding give the same decisions; only in this one is the
         # constant the same for every output, and the weights need not sum to one.
         self.loss = loss.with_params(embedding="canonical") if isinstance(loss, Tabular) else loss
         self.codes = self.translator.encode(y)
-        self.targets = self.loss.phi(self.codes)
         self.labels = self.translator.classes
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the loss can be decoded from its embedding: sequence 0-1 loss only where all sequences can be listed."""
+        loss = self.loss
+        return not isinstance(loss, SequenceZeroOne) or float(loss.n_labels) ** loss.tree().n_nodes <= _SEQUENCES
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        return self.loss.phi(self.codes)
 
     def decode(self, mu: np.ndarray, costs: Any = None) -> np.ndarray:
         return self.loss.decode(mu, costs)
@@ -278,18 +294,20 @@ class _Embedded:
     def pairwise(self, z: Any, y: Any) -> np.ndarray:
         return self.loss(self.translator.encode_outputs(z, self.loss), self.translator.encode(y))
 
+    def table(self, z: Any, y: Any) -> np.ndarray:
+        """All losses of outputs z against labels y."""
+        z, codes = self.translator.encode_outputs(_stack(z), self.loss), self.translator.encode(_stack(y))
+        return np.stack([self.loss(np.repeat(z[i : i + 1], len(codes), axis=0), codes) for i in range(len(z))])
+
 
 class _Rows:
     """Structured labels, one row of numbers each, which a loss reads as they are."""
 
     def __init__(self, loss: Loss, y: Any):
-        if np.ndim(y) != 2:
-            raise ValueError(f"{loss!r} needs y with one row per example, all of one length; got shape {np.shape(y)}.")
-        self.size = np.shape(y)[1]
-        self.classes = np.arange(self.size)
+        self.classes = np.arange(_width(loss, y))
 
-    def check(self) -> None:
-        """Any rows will do; the loss says what it cannot read."""
+    def bind(self, loss: Any) -> Loss:
+        return loss.bind(len(self.classes), *((loss.n_columns,) if loss.kind == "matching" else ()))
 
     def encode(self, y: Any) -> np.ndarray:
         return np.asarray(y)
@@ -299,6 +317,43 @@ class _Rows:
 
     def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
         return z
+
+
+class _Sequences:
+    """Label sequences of one length, one row each; labels of any type."""
+
+    def __init__(self, loss: Loss, y: Any):
+        self.length = _width(loss, y)
+        self.names = SequenceLabels(np.asarray(y).tolist())
+        self.classes = self.names.classes
+
+    def bind(self, loss: Any) -> Loss:
+        loss = loss.bind(self.names.size)
+        fixed = loss.length is not None or loss.parents is not None
+        loss = loss if fixed else loss.with_params(length=self.length)
+        loss.check(Forest.chains([self.length]), self.classes)
+        return loss
+
+    def encode(self, y: Any) -> np.ndarray:
+        rows = np.asarray(y)
+        offsets = self.length * np.arange(len(rows) + 1)
+        return self.names.encode(rows.tolist(), offsets).reshape(rows.shape)
+
+    def encode_outputs(self, z: Any, loss: Any) -> np.ndarray:
+        z = np.asarray(z)
+        return codes_of(name_array(z.ravel().tolist()), loss.output_names(self.classes), "output").reshape(z.shape)
+
+    def translate(self, z: np.ndarray, loss: Any) -> np.ndarray:
+        return loss.output_names(self.classes)[z]
+
+
+_STRUCTURES: dict[str, type] = {"ranking": _Rows, "matching": _Rows, "sequence": _Sequences}
+
+
+def _width(loss: Loss, y: Any) -> int:
+    if np.ndim(y) != 2:
+        raise ValueError(f"{loss!r} needs y with one row per example, all of one length; got shape {np.shape(y)}.")
+    return np.shape(y)[1]
 
 
 class _Listed:
@@ -390,6 +445,12 @@ def _rows(values: Any) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = list(values)
     return out
+
+
+def _stack(values: Any) -> Any:
+    """Outputs that are rows of one length as one array, others as they are."""
+    same = len({np.shape(v) for v in values}) == 1 and np.ndim(values[0]) == 1
+    return np.stack([np.asarray(v) for v in values]) if same else values
 
 
 def _like(values: Any, template: Any) -> Any:
