@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -351,9 +352,11 @@ _STRUCTURES: dict[str, type] = {"ranking": _Rows, "matching": _Rows, "sequence":
 
 
 def _width(loss: Loss, y: Any) -> int:
-    if np.ndim(y) != 2:
-        raise ValueError(f"{loss!r} needs y with one row per example, all of one length; got shape {np.shape(y)}.")
-    return np.shape(y)[1]
+    """How long every row of y is."""
+    with contextlib.suppress(ValueError):  # which NumPy raises for rows of unequal lengths
+        if np.ndim(y) == 2:
+            return np.shape(y)[1]
+    raise ValueError(f"{loss!r} needs y with one row per example, all of one length.")
 
 
 class _Listed:
