@@ -9,8 +9,11 @@ from sklearn.base import clone
 from tests.parts import every_surrogate
 
 from taskloss import losses
+from taskloss import risk as module
+from taskloss.hypotheses import Linear
 from taskloss.margins import Margin
 from taskloss.polytopes import Cube, Hull, Product, Simplex
+from taskloss.risk import EmpiricalRisk
 from taskloss.surrogates import (
     AllThresholds,
     CumulativeLink,
@@ -128,6 +131,37 @@ def test_the_compiled_pass_gives_the_same_numbers(part, order):
             assert dv.dtype == dtype
             np.testing.assert_allclose(sums, w @ terms, rtol=tolerance)
             np.testing.assert_allclose(dv, w[:, None] * gradient, atol=tolerance)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@every_surrogate
+def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, fit_intercept):
+    """Over more rows than a block, with weights, in both precisions; rows that do not lie in C order go the other way."""
+    if part.compiled_risk() is None:
+        return
+    rng = np.random.default_rng(14)
+    X, vertices = rng.normal(size=(1300, 7)), domain_of(part).vertices()
+    phi, weights = vertices[rng.integers(0, len(vertices), 1300)].astype(np.int8), rng.uniform(0, 2, 1300)
+
+    def risk(X):
+        return EmpiricalRisk(Linear(fit_intercept), part, X, phi, weights, 0.1)
+
+    small = risk(X)
+    theta = small.flatten(rng.normal(size=small.start.shape))
+    value, gradient = small.value_and_gradient(theta)
+    monkeypatch.setattr(module, "_THREAD_WORK", 1)
+    for threads, order, dtype, tolerance in (
+        (1, "C", np.float64, 1e-12),
+        (3, "C", np.float64, 1e-12),
+        (2, "F", np.float64, 1e-12),
+        (2, "C", np.float32, 1e-5),
+    ):
+        monkeypatch.setattr(module, "blas_threads", lambda threads=threads: threads)
+        large = risk(np.array(X, dtype=dtype, order=order))
+        assert (large.compiled_pass is not None) == (order == "C")
+        found = large.value_and_gradient(theta)
+        np.testing.assert_allclose(found[0], value, rtol=tolerance)
+        np.testing.assert_allclose(found[1], gradient, atol=tolerance)
 
 
 @every_surrogate

@@ -11,7 +11,7 @@ from scipy import sparse
 from ._threads import blas_threads, keep_pages, pool, shared_sum
 from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, row_blocks
-from .surrogates.base import Surrogate
+from .surrogates.base import CompiledRisk, Surrogate
 
 Array = Any
 
@@ -55,8 +55,10 @@ class EmpiricalRisk:
         self.head = hypothesis.penalised(X)
         self.start = hypothesis.start(X, scores)
         self.separable = surrogate.separable and hypothesis.separable
-        self.compiled: Callable | None = None
+        self.compiled: CompiledRisk | None = None
         self.blocks = self._blocks(len(scores))
+        whole = self.compiled is not None and not self.smoothing
+        self.compiled_pass = hypothesis.compiled_pass(X) if whole else None
         labels = self.phi.dtype.kind == "i" and not self.smoothing  # whole numbers are vertices
         some = self.phi[:1].astype(float)
         self.constant = float(
@@ -83,16 +85,19 @@ class EmpiricalRisk:
         if large:
             keep_pages()
             self.compiled = self.surrogate.compiled_risk()
-        weights = self.weights.astype(self.dtype, copy=False)
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
             X = ThreadedSparse(self.X, self.threads) if large else self.X
-            return [(X, self.phi, weights)]
+            return [(X, self.phi, self.weights.astype(self.dtype, copy=False))]
         rows = max(64, _BLOCK_BYTES // (self.dtype.itemsize * (d + 6 * k)))
         if self.threads > 1:
             # fewer, longer calls: threads meet at the interpreter's lock; no longer than the work in them asks for
             enough = min(2048, _CALL_WORK // (d * k))
             rows = max(rows, _MADE_BYTES // (self.dtype.itemsize * d) if made else enough)
+        return self._cut(rows)
+
+    def _cut(self, rows: int) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+        weights = self.weights.astype(self.dtype, copy=False)
         return [(self.X[s], self.phi[s], weights[s]) for s in row_blocks(self.X, rows)]
 
     def _sum(self, items: list, work: Callable[..., Any]) -> Any:
@@ -120,7 +125,11 @@ class EmpiricalRisk:
             value, dv = self._pointwise(v, phi, w)
             return value, self.hypothesis.pullback(features, dv)
 
-        value, gradient = self._sum(self.blocks, work)
+        if self.compiled_pass is None:
+            value, gradient = self._sum(self.blocks, work)
+        else:  # a call for each thread, which goes over its share in blocks of its own
+            whole, risk, shares = self.compiled_pass, self.compiled, self._cut(-(-len(self.phi) // self.threads))
+            value, gradient = self._sum(shares, lambda *share: whole(local, *share, risk))
         if not self.separable:
             value = np.atleast_1d(value.sum())
         gradient = self._penalise(self.hypothesis.contract(gradient), full)

@@ -1,5 +1,7 @@
 """Surrogates of a block of rows in one pass: weighted sums of their terms, and scores replaced by weighted derivatives.
 
+`risk` is the way in, by the name of a pass; `linear_risk` is the same with linear scores made and pulled back on the way.
+
 Work goes tile by tile, coordinate by coordinate within a tile, so that every inner loop runs in vectors over rows and in
 the nearest cache; rows may lie in memory either way. Divisions follow NumPy: one that could raise would keep a loop
 from running in vectors. Loops touch few arrays each, because the compiler gives up on telling many apart.
@@ -75,6 +77,14 @@ def _dot(a, b):
     s = 0.0
     for i in range(len(a)):
         s += a[i] * b[i]
+    return s
+
+
+@reordered
+def _sum(a):
+    s = 0.0
+    for i in range(len(a)):
+        s += a[i]
     return s
 
 
@@ -196,3 +206,34 @@ def softmax(v, phi, w, width, sums):
                 _product(f, weight, f)
                 _add_product(x, top, f)
                 _affine(f, 0.0, 1.0, v[rows, first + j])
+
+
+@compiled
+def risk(kernel, parameter, v, phi, w, sums):
+    """The pass of this number, see `surrogates.base.CompiledRisk`."""
+    if kernel == 0:
+        logistic(v, phi, w, parameter, sums)
+    else:
+        softmax(v, phi, w, int(parameter), sums)
+
+
+@compiled
+def linear_risk(kernel, parameter, X, weights, intercepts, phi, w, rows, sums, gradient):
+    """The risk of the scores X weights + intercepts, so many rows at a time, in `sums`; and in `gradient`, (k, d + 1), its derivatives.
+
+    Shapes are those for which BLAS has the quickest way where scores are few: both products read X as it lies.
+    """
+    n, d = X.shape
+    k = weights.shape[1]
+    room, slopes = np.empty(k * rows, dtype=X.dtype), np.empty((k, d), dtype=X.dtype)
+    for start in range(0, n, rows):
+        m = min(rows, n - start)
+        block, v = X[start : start + m], room[: k * m].reshape(k, m)
+        np.dot(weights.T, block.T, v)
+        for j in range(k):
+            _affine(v[j], -intercepts[j], 1.0, v[j])
+        risk(kernel, parameter, v.T, phi[start : start + m], w[start : start + m], sums)
+        np.dot(v, block, slopes)
+        for j in range(k):
+            _add(slopes[j], gradient[j, :d])
+            gradient[j, d] += _sum(v[j])

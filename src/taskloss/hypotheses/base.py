@@ -65,6 +65,10 @@ class Hypothesis(Part):
         """The derivative in the coefficients of the sum over examples of <dv, v>."""
         raise NotImplementedError
 
+    def compiled_pass(self, X: Any) -> Callable | None:
+        """(coefficients, X, phi, w, risk) -> sums, and the derivative in the coefficients, in one compiled pass over rows such as X; None without."""
+        return None
+
     def coordinates(self, X: Any) -> Any:
         """Features on which theta itself are the coefficients, for methods that look at one example at a time."""
         return X

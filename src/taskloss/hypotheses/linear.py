@@ -12,6 +12,8 @@ from .._threads import shared_sum
 from ._sparse import ThreadedSparse
 from .base import Array, Hypothesis, row_blocks
 
+_PASS_ROWS = 512  # BLAS takes half as long again for few scores of more rows than that
+_PASS_BYTES = 1 << 19  # of rows and their scores that stay in a core's cache
 _GRAM_LIMIT = 1500  # features up to which the second moments of X are worth their d x d matrix
 _GRAM_HEAD = 512  # where there are more, how many of them have their second moments taken together
 _GRAM_SHARE = 0.1  # if they hold at least this share of all squares
@@ -70,6 +72,24 @@ class Linear(Hypothesis):
             out[:d] = (total.T @ features).T if isinstance(features, np.ndarray) else features.T @ total
         out[d:] = (dv.sum(axis=0) if self.fit_intercept else np.zeros(k)).reshape(out[d:].shape)
         return out
+
+    def compiled_pass(self, X: Any) -> Callable | None:
+        if self.shared or not isinstance(X, np.ndarray) or not X.flags.c_contiguous:
+            return None
+        from .._compiled.pointwise import linear_risk
+
+        def work(coefficients: Array, X: np.ndarray, phi: np.ndarray, w: np.ndarray, risk: Any) -> tuple[Any, Any]:
+            d, k = X.shape[1], phi.shape[1]
+            weights, b = self.split(coefficients, d)
+            sums, gradient = risk.sums(k), np.zeros((k, d + 1))
+            rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
+            weights = np.ascontiguousarray(weights)
+            linear_risk(risk.kernel, risk.parameter, X, weights, b, phi, w, rows, sums, gradient)
+            if not self.fit_intercept:
+                gradient[:, d] = 0
+            return sums, gradient.T
+
+        return work
 
     def squared_norms(self, features: Any) -> np.ndarray:
         """|x|^2 of rows in coordinates, with the intercept's constant feature: the bound kappa^2 on kernels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class Surrogate(Part):
             columns.append(xp.sum((up - down) * (mu - phi), axis=-1) / (2 * step))
         return value, xp.stack(columns, axis=-1)
 
-    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    def compiled_risk(self) -> CompiledRisk | None:
         """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without."""
         return None
 
@@ -164,6 +164,28 @@ class Surrogate(Part):
         if self.domain is not None:
             mu = 0.999 * mu + 0.001 * self.domain.center()
         return self.link(mu)
+
+
+class CompiledRisk(NamedTuple):
+    """A compiled pass by its name, "logistic" or "softmax", with the one number that it takes."""
+
+    name: str
+    parameter: float
+
+    @property
+    def kernel(self) -> int:
+        return ("logistic", "softmax").index(self.name)
+
+    def sums(self, k: int) -> np.ndarray:
+        """Room for the sums over examples: one for each score where these are problems of their own."""
+        return np.zeros(k if self.name == "logistic" else 1)
+
+    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from .._compiled.pointwise import risk
+
+        sums = self.sums(v.shape[1])
+        risk(self.kernel, self.parameter, v, phi, w, sums)
+        return sums, v
 
 
 def automatic(polytope: Polytope) -> Surrogate:

@@ -11,7 +11,7 @@ from .._arrays import array_namespace
 from ..margins import Logistic, Margin, Square
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
-from .base import Array, Surrogate
+from .base import Array, CompiledRisk, Surrogate
 
 
 class Coordinatewise(Surrogate):
@@ -99,17 +99,8 @@ class Coordinatewise(Surrogate):
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         return self.phi_margin.risk_and_derivative(v, self._q(phi))
 
-    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-        if not isinstance(self.phi_margin, Logistic):
-            return None
-        from .._compiled.pointwise import logistic
-
-        def work(v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            sums = np.zeros(v.shape[1])
-            logistic(v, phi, w, self.low, sums)
-            return sums, v
-
-        return work
+    def compiled_risk(self) -> CompiledRisk | None:
+        return CompiledRisk("logistic", float(self.low)) if isinstance(self.phi_margin, Logistic) else None
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-import numpy as np
-
 from .._arrays import array_namespace
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
-from .base import Array, Surrogate
+from .base import Array, CompiledRisk, Surrogate
 
 
 class MaxEntropy(Surrogate):
@@ -54,19 +52,12 @@ class MaxEntropy(Surrogate):
         a, mu = self._polytope.log_partition_and_marginals(v)
         return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
 
-    def compiled_risk(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
+    def compiled_risk(self) -> CompiledRisk | None:
         simplices = getattr(self._polytope, "factors", [self._polytope])
         width = simplices[0].size
         if not all(isinstance(s, Simplex) and s.size == width for s in simplices):
             return None
-        from .._compiled.pointwise import softmax
-
-        def work(v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            sums = np.zeros(1)
-            softmax(v, phi, w, width, sums)
-            return sums, v
-
-        return work
+        return CompiledRisk("softmax", float(width))
 
     @property
     def even(self) -> bool:
