@@ -225,11 +225,15 @@ def linear_risk(kernel, parameter, X, weights, intercepts, phi, w, rows, sums, g
     """
     n, d = X.shape
     k = weights.shape[1]
+    moved = weights.any()
     room, slopes = np.empty(k * rows, dtype=X.dtype), np.empty((k, d), dtype=X.dtype)
     for start in range(0, n, rows):
         m = min(rows, n - start)
         block, v = X[start : start + m], room[: k * m].reshape(k, m)
-        np.dot(weights.T, block.T, v)
+        if moved:
+            np.dot(weights.T, block.T, v)
+        else:  # as at the start of most fits
+            v[:] = 0
         for j in range(k):
             _affine(v[j], -intercepts[j], 1.0, v[j])
         risk(kernel, parameter, v.T, phi[start : start + m], w[start : start + m], sums)
