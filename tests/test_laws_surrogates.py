@@ -133,9 +133,9 @@ def test_the_compiled_pass_gives_the_same_numbers(part, order):
             np.testing.assert_allclose(dv, w[:, None] * gradient, atol=tolerance)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("hypothesis", [Linear(), Linear(fit_intercept=False), Linear(shared=True)], ids=repr)
 @every_surrogate
-def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, fit_intercept):
+def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, hypothesis):
     """Over more rows than a block, with weights, in both precisions; rows that do not lie in C order go the other way."""
     if part.compiled_risk() is None:
         return
@@ -144,7 +144,7 @@ def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, f
     phi, weights = vertices[rng.integers(0, len(vertices), 1300)].astype(np.int8), rng.uniform(0, 2, 1300)
 
     def risk(X):
-        return EmpiricalRisk(Linear(fit_intercept), part, X, phi, weights, 0.1)
+        return EmpiricalRisk(hypothesis, part, X, phi, weights, 0.1)
 
     small = risk(X)
     theta = small.flatten(rng.normal(size=small.start.shape))

@@ -1,10 +1,10 @@
-"""The few elementwise functions that the array API standard lacks; NumPy and torch alike."""
+"""Namespaces of arrays, and the few elementwise functions that the array API standard lacks; NumPy and torch alike."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace, device
+import numpy as np
 
 __all__ = ["array_namespace", "capped_exp", "device", "expit", "log", "logit", "safe_exp", "softplus", "xlogx"]
 
@@ -13,6 +13,24 @@ Array = Any
 # e^500 leaves room for sums and squares below the largest float64; float32 (limit e^88) gets the same treatment at
 # 80.
 _EXP_LIMIT = {8: 500.0, 4: 80.0}
+
+
+def array_namespace(*arrays: Any) -> Any:
+    """The functions for these arrays, by the names of the standard: NumPy itself keeps it, others are wrapped."""
+    if all(isinstance(a, np.ndarray | np.generic) for a in arrays):
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(*arrays)
+
+
+def device(x: Array) -> Any:
+    """Where an array lives."""
+    if isinstance(x, np.ndarray):
+        return "cpu"
+    import array_api_compat
+
+    return array_api_compat.device(x)
 
 
 def expit(v: Array) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+
+from ._arrays import array_namespace, device
 
 Array = Any
 

@@ -218,26 +218,35 @@ def risk(kernel, parameter, v, phi, w, sums):
 
 
 @compiled
-def linear_risk(kernel, parameter, X, weights, intercepts, phi, w, rows, sums, gradient):
-    """The risk of the scores X weights + intercepts, so many rows at a time, in `sums`; and in `gradient`, (k, d + 1), its derivatives.
+def linear_risk(kernel, parameter, X, weights, intercepts, phi, w, rows, sums, slopes, constants):
+    """The risk of the scores X weights + intercepts, so many rows at a time, in `sums`; its derivatives in the others.
 
-    Shapes are those for which BLAS has the quickest way where scores are few: both products read X as it lies.
+    weights is (d, k), or (d, 1) where all scores share one, and slopes their transpose. Shapes are those for which
+    BLAS has the quickest way where scores are few: both products read X as it lies.
     """
     n, d = X.shape
-    k = weights.shape[1]
-    moved = weights.any()
-    room, slopes = np.empty(k * rows, dtype=X.dtype), np.empty((k, d), dtype=X.dtype)
+    k = len(intercepts)
+    shared, moved = weights.shape[1] < k, weights.any()
+    room, line, part = np.empty(k * rows, X.dtype), np.empty(rows, X.dtype), np.empty(slopes.shape, X.dtype)
     for start in range(0, n, rows):
         m = min(rows, n - start)
-        block, v = X[start : start + m], room[: k * m].reshape(k, m)
-        if moved:
+        block, v, u = X[start : start + m], room[: k * m].reshape(k, m), line[:m]
+        u[:] = 0
+        if shared and moved:
+            np.dot(block, weights.reshape(d), u)
+        elif moved:
             np.dot(weights.T, block.T, v)
-        else:  # as at the start of most fits
-            v[:] = 0
-        for j in range(k):
-            _affine(v[j], -intercepts[j], 1.0, v[j])
+        for j in range(k):  # without weights, as at the start of most fits, scores are the intercepts
+            _affine(u if shared or not moved else v[j], -intercepts[j], 1.0, v[j])
         risk(kernel, parameter, v.T, phi[start : start + m], w[start : start + m], sums)
-        np.dot(v, block, slopes)
+        u[:] = 0
         for j in range(k):
-            _add(slopes[j], gradient[j, :d])
-            gradient[j, d] += _sum(v[j])
+            constants[j] += _sum(v[j])
+            if shared:
+                _add(v[j], u)
+        if shared:
+            np.dot(u, block, part[0])
+        else:
+            np.dot(v, block, part)
+        for j in range(len(slopes)):
+            _add(part[j], slopes[j])

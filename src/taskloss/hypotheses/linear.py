@@ -74,20 +74,19 @@ class Linear(Hypothesis):
         return out
 
     def compiled_pass(self, X: Any) -> Callable | None:
-        if self.shared or not isinstance(X, np.ndarray) or not X.flags.c_contiguous:
+        if not isinstance(X, np.ndarray) or not X.flags.c_contiguous:
             return None
         from .._compiled.pointwise import linear_risk
 
         def work(coefficients: Array, X: np.ndarray, phi: np.ndarray, w: np.ndarray, risk: Any) -> tuple[Any, Any]:
             d, k = X.shape[1], phi.shape[1]
             weights, b = self.split(coefficients, d)
-            sums, gradient = risk.sums(k), np.zeros((k, d + 1))
-            rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
             weights = np.ascontiguousarray(weights)
-            linear_risk(risk.kernel, risk.parameter, X, weights, b, phi, w, rows, sums, gradient)
-            if not self.fit_intercept:
-                gradient[:, d] = 0
-            return sums, gradient.T
+            sums, slopes, constants = risk.sums(k), np.zeros(weights.shape[::-1]), np.zeros(k)
+            rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
+            linear_risk(risk.kernel, risk.parameter, X, weights, b, phi, w, rows, sums, slopes, constants)
+            constants = constants if self.fit_intercept else np.zeros(k)
+            return sums, np.concatenate([slopes.T, constants[:, None] if self.shared else constants[None]])
 
         return work
 

@@ -63,7 +63,7 @@ class Simplex(Polytope):
     def project(self, u: Array) -> Array:
         # Sort-based: the threshold tau solves sum(max(u - tau, 0)) = 1 (Held, Wolfe and Crowder 1974).
         xp = array_namespace(u)
-        s = xp.sort(u, axis=-1, descending=True)
+        s = -xp.sort(-u, axis=-1)
         tau = (xp.cumulative_sum(s, axis=-1) - 1) / xp.astype(xp.arange(1, self.n + 1, device=device(u)), u.dtype)
         rho = xp.sum(xp.astype(s > tau, xp.int64), axis=-1, keepdims=True) - 1
         kept = xp.arange(self.n, device=device(u)) == rho
