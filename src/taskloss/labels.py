@@ -27,7 +27,7 @@ class Classes:
         if names is None:
             names = ordered_categories(y)
         if names is None:
-            if not (values.dtype.kind == "O" and len(values) and isinstance(values[0], tuple)):
+            if values.dtype.kind not in "biuUS" and not (len(values) and isinstance(values[0], tuple)):
                 check_classification_targets(values)
             names = _unique(values)
         self.classes = name_array(names)

@@ -170,12 +170,15 @@ def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.
 
     def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         root = np.sqrt(weights[rows])
-        block = X[rows].multiply(root[:, None]).tocsr() if sparse.issparse(X) else root[:, None] * X[rows]
+        if sparse.issparse(X):
+            block = X[rows].multiply(root[:, None]).tocsr()
+            return root @ block, (block.T @ block).toarray()
+        block = X[rows] if even else root[:, None] * X[rows]
         with np.errstate(over="ignore", invalid="ignore"):
             second = block.T @ block
-        return root @ block, second.toarray() if sparse.issparse(X) else second
+            return (root[0] * root if even else root) @ block, weights[0] * second if even else second
 
-    d = X.shape[1]
+    d, even = X.shape[1], weights.min() == weights.max()
     rows = (
         1 << 14 if sparse.issparse(X) else max(1024, (1 << 16) // max(d, 1))
     )  # a block and its copy stay in the cache
