@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV
 import taskloss as tl
 from taskloss.hypotheses.chain import ChainLinear
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
-from taskloss.polytopes import Chain, Simplex, Tree
+from taskloss.polytopes import Chain, PackedChains, Simplex, Tree
+from taskloss.polytopes import packed as packed_module
 from taskloss.polytopes._forest import Forest, k_best, marginals, maximise, sample
 from taskloss.surrogates import ChainCRF, MaxEntropy
 
@@ -72,6 +73,55 @@ def test_compiled_equals_plain(kind, scale, shared, n_states):
         plain_score, plain_states = maximise(forest, unary, pairwise, compiled=False)
         np.testing.assert_allclose(score, plain_score, rtol=1e-12)
         np.testing.assert_array_equal(states, plain_states)
+
+
+@pytest.mark.parametrize("allowed", [None, [[1, 1, 0], [1, 1, 1], [1, 0, 1]]], ids=["free", "forbidden"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_packed_chains_are_chains_of_each_length(monkeypatch, threads, shared, allowed):
+    """Every verb on sequences of unequal lengths equals that of `Chain` on each of them, on any number of threads."""
+    monkeypatch.setattr(packed_module, "_THREAD_WORK", 1)
+    monkeypatch.setattr(packed_module, "blas_threads", lambda: threads)
+    rng, lengths = np.random.default_rng(5), [3, 1, 4, 2, 1, 3, 5]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    chains = PackedChains(3, offsets, allowed)
+    unary = rng.normal(size=(offsets[-1], 3))
+    steps = offsets - np.arange(len(offsets))
+    pairwise = rng.normal(size=(3, 3) if shared else (steps[-1], 3, 3))
+    log_z, nodes, edges = chains.log_partition_and_marginals(unary, pairwise)
+    best, states = chains.maximiser(unary, pairwise)
+    tops, ranked = chains.best(unary, pairwise, 2)
+    drawn = chains.sample(unary, pairwise, 4000, random_state=0)
+    np.testing.assert_allclose(chains.log_partition(unary, pairwise), log_z)
+    for i, length in enumerate(lengths):
+        chain, at, on = Chain(3, length, allowed), slice(*offsets[i : i + 2]), slice(*steps[i : i + 2])
+        own = np.broadcast_to(pairwise, (length - 1, 3, 3)) if shared else pairwise[on]
+        v = chain.join(unary[at], own)
+        a, mu = chain.log_partition_and_marginals(v)
+        np.testing.assert_allclose(log_z[i], a)
+        np.testing.assert_allclose(chain.join(nodes[at], edges[on]), mu, atol=1e-12)
+        one_best, one_states = chain.best(v, 2)
+        np.testing.assert_allclose(tops[i], one_best)
+        np.testing.assert_array_equal(ranked[:, at], one_states)
+        np.testing.assert_allclose(best[i], one_best[0])
+        np.testing.assert_array_equal(states[at], one_states[0])
+        np.testing.assert_allclose(np.eye(3)[drawn[:, at]].mean(0), nodes[at], atol=0.04)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "unary", "pairwise", "message"),
+    [
+        ([0, 2, 2], np.zeros((2, 2)), np.zeros((2, 2)), "Sequence 1 of X is empty"),
+        ([1, 2], np.zeros((2, 2)), np.zeros((2, 2)), "offsets must be integers that rise from 0"),
+        ([0, 2], np.zeros((3, 2)), np.zeros((2, 2)), "unary must have a row for each of the 2 positions"),
+        ([0, 2], np.zeros((2, 2)), np.zeros((2, 2, 2)), "pairwise must be one matrix"),
+        ([0, 2], np.full((2, 2), np.nan), np.zeros((2, 2)), "Scores must be finite"),
+        ([0, 2], np.zeros((2, 2)), np.full((2, 2), -np.inf), "No assignment of states is allowed"),
+    ],
+)
+def test_packed_chains_refuse(offsets, unary, pairwise, message):
+    with pytest.raises(ValueError, match=message):
+        PackedChains(2, offsets).log_partition_and_marginals(unary, pairwise)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

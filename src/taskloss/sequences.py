@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .labels import _unique, absent, codes_of
 from .losses.base import name_array
-from .polytopes._forest import Forest
+from .polytopes._forest import Forest, check_offsets
 from .scoring import example_weights
 
 
@@ -64,7 +64,7 @@ class SequenceReader:
     def read(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows of all positions, dense or CSR, and offsets."""
         if isinstance(X, Packed):
-            rows, offsets = X.rows, _check_offsets(X.offsets, np.shape(X.rows)[0])
+            rows, offsets = X.rows, check_offsets(X.offsets, np.shape(X.rows)[0])
         else:
             if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
                 raise ValueError(
@@ -230,7 +230,7 @@ class SequenceScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         y = as_labels(X, y)
-        offsets = _check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else _offsets([len(x) for x in y])
+        offsets = check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else _offsets([len(x) for x in y])
         labels = SequenceLabels(y, getattr(estimator, "classes_", None))
         loss = self.loss.bind(labels.size)
         z = name_array(_flat(estimator.predict(X)).tolist())
@@ -333,20 +333,3 @@ def _check_widths(widths: list[int]) -> None:
 
 def _offsets(lengths: Any) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))]).astype(np.int64)
-
-
-def _check_offsets(offsets: Any, rows: int) -> np.ndarray:
-    offsets = np.asarray(offsets)
-    if (
-        offsets.ndim != 1
-        or len(offsets) < 2
-        or offsets.dtype.kind not in "iu"
-        or offsets[0] != 0
-        or offsets[-1] != rows
-    ):
-        raise ValueError(f"offsets must be integers that rise from 0 to the number of rows, {rows}.")
-    offsets = offsets.astype(np.int64)
-    steps = np.diff(offsets)
-    if (steps < 1).any():
-        raise ValueError(f"Sequence {int(np.argmax(steps < 1))} of X is empty: drop it, there is nothing to label.")
-    return offsets

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..registry import publish
 from .base import Polytope
+from .packed import PackedChains as PackedChains
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .birkhoff import Birkhoff as Birkhoff
@@ -14,4 +15,4 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .simplex import Simplex as Simplex
     from .tree import Tree as Tree
 
-__all__ = publish(__name__, Polytope)
+__all__ = sorted([*publish(__name__, Polytope), "PackedChains"])

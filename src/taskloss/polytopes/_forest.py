@@ -148,6 +148,19 @@ class Forest:
             )
 
 
+def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:
+    """Where packed sequences begin and end, of so many rows; or one clear sentence."""
+    offsets = np.asarray(offsets)
+    whole = offsets.ndim == 1 and len(offsets) > 1 and offsets.dtype.kind in "iu" and offsets[0] == 0
+    if not whole or rows not in (None, offsets[-1]):
+        end = "the number of rows" if rows is None else f"the number of rows, {rows}"
+        raise ValueError(f"offsets must be integers that rise from 0 to {end}.")
+    steps = np.diff(offsets.astype(np.int64))
+    if (steps < 1).any():
+        raise ValueError(f"Sequence {int(np.argmax(steps < 1))} of X is empty: drop it, there is nothing to label.")
+    return offsets.astype(np.int64)
+
+
 class Limits(NamedTuple):
     """0 where a transition, a root's state or the state of a tree's last node is allowed and -inf where not; None where all are."""
 
