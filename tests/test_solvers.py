@@ -181,6 +181,36 @@ def test_the_preconditioner_is_the_inverse_hessian_of_the_quadratic_surrogate():
         assert LBFGS().minimise(risk, theta).iterations == 1
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_sharpened_preconditioner_is_the_inverse_hessian_on_the_span_of_the_weights(monkeypatch, fit_intercept):
+    """With as many classes as features and a constant that span is everything; with few directions the inverse stays symmetric and positive."""
+    from taskloss import risk as module
+    from taskloss.hypotheses import linear
+
+    rng, alpha = np.random.default_rng(16), 1e-3
+    X, k = rng.normal(size=(200, 4)) ** 2, 6
+    phi = np.eye(k)[rng.integers(0, k, 200)]
+    risk = EmpiricalRisk(Linear(fit_intercept), Multinomial(k), X, phi, rng.uniform(0.5, 2, 200), alpha)
+    assert risk.sharpens
+    theta = 2 * rng.normal(size=risk.start.shape)
+    theta[-1] *= fit_intercept
+    flat = risk.flatten(theta)
+    hessian = risk.hessian(flat)
+    monkeypatch.setattr(linear, "_CAUTION", 0.0)
+    monkeypatch.setattr(module, "_SHARPER", 1e6)
+    inverse = risk.preconditioner(flat)
+    direction = rng.normal(size=theta.shape)
+    direction[-1] *= fit_intercept
+    difference = risk.unflatten(inverse(hessian(risk.flatten(direction)))) - direction
+    difference[-1] -= difference[-1].mean()  # no class gains by the same constant for all
+    np.testing.assert_allclose(difference, 0, atol=1e-7)
+    monkeypatch.setattr(module, "_SHARPER", 4)
+    inverse = risk.preconditioner(flat)
+    matrix = np.column_stack([inverse(e[:, None]) for e in np.eye(flat.size)])
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
+    assert np.linalg.eigvalsh(matrix).min() > -1e-9
+
+
 def test_wide_inputs_have_the_moments_of_their_largest_features_in_the_preconditioner(monkeypatch):
     """With as many features as are taken together, sparse or dense, it is the one for few; with fewer, still useful."""
     from taskloss.hypotheses import linear

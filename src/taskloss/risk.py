@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ._threads import blas_threads, keep_pages, pool, shared_sum
 from .hypotheses._sparse import ThreadedSparse
-from .hypotheses.base import Hypothesis, row_blocks
+from .hypotheses.base import Hypothesis, Varying, row_blocks
 from .surrogates.base import CompiledRisk, Surrogate
 
 Array = Any
@@ -22,7 +22,10 @@ _THREAD_WORK = 1 << 24  # multiplications in one pass below which threads, or co
 _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
 _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _CURVATURE_NUMBERS = 1 << 14  # scores looked at first
-_CURVATURE_WORK = 1 << 25  # and so many numbers at the most in its second derivatives
+_CURVATURE_WORK = 1 << 22  # and so many numbers at the most in its second derivatives
+_CURVATURE_LEAST = 128  # but no fewer rows than that
+_SHARPER = 4  # evaluations that a look at curvatures which vary may cost, about
+_SHARPER_SIZE = 400  # parameters at which it looks, at the most
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
 
@@ -55,6 +58,8 @@ class EmpiricalRisk:
         self.head = hypothesis.penalised(X)
         self.start = hypothesis.start(X, scores)
         self.separable = surrogate.separable and hypothesis.separable
+        self.sharpens = not self.separable and hypothesis.sharpens(X)
+        self.refresh = 6 if self.sharpens else 12  # steps after which curvature is worth a second look
         self.compiled: CompiledRisk | None = None
         self.blocks = self._blocks(len(scores))
         whole = self.compiled is not None and not self.smoothing
@@ -207,38 +212,53 @@ class EmpiricalRisk:
         """An approximate inverse Hessian at theta: exact for the quadratic surrogate where X is dense and not too wide.
 
         It is that of one mean curvature for all examples, each weighed by how curved its own term is: at a good fit most
-        are flat.
+        are flat. The hypothesis may look further at how the curvatures vary.
         """
         n, d = self.X.shape[0], self.hypothesis.width(self.X.shape[1])
         k = self.phi.shape[1]
         theta = self.unflatten(theta)
-
-        def some(count: int) -> tuple[Any, np.ndarray, np.ndarray]:
-            rows = slice(None) if count >= n else np.linspace(0, n - 1, count).astype(int)
-            return rows, *self._curvature(theta, rows)
-
-        X, weights = self.X, self.weights
-        most = max(512, _CURVATURE_WORK // k**2)
-        rows, each, mean = some(min(_CURVATURE_ROWS, most, max(512, _CURVATURE_NUMBERS // k)))
-        if np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d):
-            rows, each, mean = some(min(max(_CURVATURE_ROWS, 16 * d), most))
-            X, weights = self.X[rows], self.weights[rows] * np.maximum(each, 1e-6 * each.max())
-        apply = self.hypothesis.preconditioner(X, weights / weights.sum(), mean, self.alpha, self.threads)
+        most = max(_CURVATURE_LEAST, _CURVATURE_WORK // (k if self.surrogate.separable else k**2))
+        rows = self._spread(min(_CURVATURE_ROWS, most, max(512, _CURVATURE_NUMBERS // k)))
+        own, curvatures = self._curvatures(theta, rows)
+        each = _traces(curvatures)
+        varies = np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d)
+        if varies:
+            rows = self._spread(min(max(_CURVATURE_ROWS, 16 * d), most))
+            own, curvatures = self._curvatures(theta, rows)
+            each = np.maximum(_traces(curvatures), 1e-6 * _traces(curvatures).max())
+        mean = np.tensordot(own, curvatures, 1)
+        mean = np.maximum(mean, 1e-12) if mean.ndim == 1 else mean
+        X, weights, varying = (self.X[rows], own * each, None) if varies else (self.X, self.weights, None)
+        if varies and curvatures.ndim == 3 and self.sharpens:
+            # An evaluation costs as many products as X has entries times k, a look at q directions of m rows m (k q)^2.
+            entries = self.X.nnz if sparse.issparse(self.X) else n * d
+            directions = min(k, _SHARPER_SIZE // k, int(np.sqrt(_SHARPER * entries / (len(own) * k)))) - 1
+            if directions > 0:
+                curvatures *= (weights.sum() / each)[:, None, None]  # the new weights are to give the same mean
+                varying = Varying(theta, curvatures, directions)
+        apply = self.hypothesis.preconditioner(X, weights / weights.sum(), mean, self.alpha, self.threads, varying)
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
 
-    def _curvature(self, theta: Array, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The second derivative of S in score space at some rows: each one's trace, and their mean, (k, k) or its diagonal."""
+    def _spread(self, count: int) -> Any:
+        """So many rows, evenly spread."""
+        n = self.X.shape[0]
+        return slice(None) if count >= n else np.linspace(0, n - 1, count).astype(int)
+
+    def _curvatures(self, theta: Array, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of some rows, which sum to one, and the second derivatives of S in score space there, (k, k) or their diagonal."""
         v = self.hypothesis.predict(theta, self.X[rows])
         n, k = v.shape
-        if not self.surrogate.smooth or (k > _CURVATURE_SIZE and not self.surrogate.separable):
-            return np.ones(n), np.full(k, 1 / k if self.surrogate.smooth else 1.0)
         w = self.weights[rows] / self.weights[rows].sum()
+        if not self.surrogate.smooth or (k > _CURVATURE_SIZE and not self.surrogate.separable):
+            return w, np.full((n, k), 1 / k if self.surrogate.smooth else 1.0)
         product = self.surrogate.hessian(v, self._lift(self.phi[rows], float))
         if self.surrogate.separable:
-            diagonal = product(np.ones_like(v))
-            return diagonal.sum(1), np.maximum(w @ diagonal, 1e-12)
-        columns = [product(np.broadcast_to(e, v.shape)) for e in np.eye(k)]
-        return sum(c[:, j] for j, c in enumerate(columns)), np.stack([w @ c for c in columns])
+            return w, product(np.ones_like(v))
+        return w, np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(k)], axis=1)
+
+
+def _traces(curvatures: np.ndarray) -> np.ndarray:
+    return np.einsum("nii->n", curvatures) if curvatures.ndim == 3 else curvatures.sum(1)
 
 
 class Chunk:

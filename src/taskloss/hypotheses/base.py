@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -95,11 +95,26 @@ class Hypothesis(Part):
         """Whether column j of theta decides score j and no other."""
         return False
 
+    def sharpens(self, X: Any) -> bool:
+        """Whether the preconditioner looks at how curvatures vary, and is worth making anew soon."""
+        return False
+
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
     ) -> Callable[[Array], Array]:
-        """g -> (approximate inverse Hessian) g, from the mean curvature of the loss in score space, (k, k) or its diagonal (k,)."""
+        """g -> (approximate inverse Hessian) g, from the mean curvature of the loss in score space, (k, k) or its diagonal (k,).
+
+        Where it varies much, `varying` holds the curvature of each row, whose mean it is; a hypothesis need not look at it.
+        """
         return lambda g: g
+
+
+class Varying(NamedTuple):
+    """The curvatures (rows, k, k) at parameters theta, and in how many directions it pays to look at them."""
+
+    theta: np.ndarray
+    curvatures: np.ndarray
+    directions: int
 
 
 def row_blocks(X: Any, rows: int) -> list[slice]:

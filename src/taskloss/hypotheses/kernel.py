@@ -119,8 +119,11 @@ class Kernel(Linear):
     def coordinates(self, X: Any) -> np.ndarray:
         return (self.gram_(X) - self.mean_) @ self.basis_
 
+    def sharpens(self, X: Any) -> bool:
+        return False
+
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) diag(moments) + alpha: its inverse."""
         rank = self.basis_.shape[1]

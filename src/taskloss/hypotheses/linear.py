@@ -10,12 +10,13 @@ from scipy import sparse
 
 from .._threads import shared_sum
 from ._sparse import ThreadedSparse
-from .base import Array, Hypothesis, row_blocks
+from .base import Array, Hypothesis, Varying, row_blocks
 
 _PASS_ROWS = 512  # BLAS takes half as long again for few scores of more rows than that
 _PASS_BYTES = 1 << 19  # of rows and their scores that stay in a core's cache
 _GRAM_LIMIT = 1500  # features up to which the second moments of X are worth their d x d matrix
 _GRAM_HEAD = 512  # where there are more, how many of them have their second moments taken together
+_CAUTION = 1e-3  # share of the model in a Hessian that a sample of rows estimates
 _GRAM_SHARE = 0.1  # if they hold at least this share of all squares
 
 
@@ -100,8 +101,11 @@ class Linear(Hypothesis):
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
+    def sharpens(self, X: Any) -> bool:
+        return not self.shared and X.shape[1] <= _GRAM_LIMIT
+
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1
+        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) E[x x^T] + alpha: its inverse.
 
@@ -111,7 +115,9 @@ class Linear(Hypothesis):
         d = X.shape[1]
         build = self._shared if self.shared else self._kronecker
         if d <= _GRAM_LIMIT:
-            return build(*_moments(X, weights, threads), curvature, alpha)
+            mean, second = _moments(X, weights, threads)
+            whole = build(mean, second, curvature, alpha)
+            return whole if varying is None else self._sharpen(whole, X, weights, mean, second, alpha, varying)
         squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
         head = np.argpartition(squares, d - _GRAM_HEAD)[d - _GRAM_HEAD :]
         if squares[head].sum() < _GRAM_SHARE * squares.sum():
@@ -150,6 +156,59 @@ class Linear(Hypothesis):
             return np.vstack([w, b - mean @ w])
 
         return apply
+
+    def _sharpen(
+        self,
+        apply: Callable,
+        X: Any,
+        weights: np.ndarray,
+        mean: np.ndarray,
+        second: np.ndarray,
+        alpha: float,
+        varying: Varying,
+    ) -> Callable[[Array], Array]:
+        """The inverse `apply` of the model A (x) E[x x^T], made exact in the directions of the weights, where it is wrong.
+
+        Curvatures depend on x through its scores alone. Where x is Gaussian, features that are uncorrelated with all
+        scores are independent of them, and the model is exact there; so it needs the true Hessian in few directions
+        only: those in the span S of the weights, whitened, and the intercepts. If H and H0 are the true Hessian and the
+        model's on that subspace C, C (H^-1 - H0^-1) C^T is what the inverse lacks.
+        """
+        k = varying.curvatures.shape[1]
+        w = varying.theta[:-1]
+        mean = mean if self.fit_intercept else np.zeros_like(mean)
+        size, turn = np.linalg.eigh(w.T @ (second - np.outer(mean, mean)) @ w)
+        size, turn = size[-varying.directions :], turn[:, -varying.directions :]
+        keep = size > 1e-8 * size[-1]
+        if not keep.any():
+            return apply
+        s = w @ (turn[:, keep] / np.sqrt(size[keep]))
+        z = X @ s - mean @ s
+        if self.fit_intercept:
+            z = np.column_stack([z, np.ones(len(z))])
+        r, q = s.shape[1], z.shape[1]
+        true = np.zeros((k * k, q * q))
+        for rows in row_blocks(z, 512):
+            pairs = (z[rows, :, None] * z[rows, None, :]).reshape(-1, q * q) * weights[rows, None]
+            true += varying.curvatures[rows].reshape(-1, k * k).T @ pairs
+        true = true.reshape(k, k, q, q).swapaxes(1, 2).reshape(k * q, k * q)
+        penalty = np.zeros((q, q))
+        penalty[:r, :r] = alpha * (s.T @ s)
+        model = np.kron(np.tensordot(weights, varying.curvatures, 1), np.eye(q)) + np.kron(np.eye(k), penalty)
+        true += np.kron(np.eye(k), penalty) + _CAUTION * model
+        lack = np.linalg.pinv(true, hermitian=True, rcond=1e-10) - np.linalg.pinv(model, hermitian=True, rcond=1e-10)
+
+        def sharper(g: Array) -> Array:
+            out = apply(g)
+            inside = (s.T @ (g[:-1] - np.outer(mean, g[-1])), g[-1:])[: 1 + (q > r)]
+            y = (lack @ np.concatenate(inside).T.ravel()).reshape(k, q).T
+            moved = s @ y[:r]
+            out[:-1] += moved
+            if q > r:
+                out[-1] += y[r] - mean @ moved
+            return out
+
+        return sharper
 
     def _shared(
         self, mean: np.ndarray, second: np.ndarray, curvature: np.ndarray, alpha: float

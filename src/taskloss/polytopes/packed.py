@@ -38,7 +38,7 @@ class PackedChains:
 
     def log_partition(self, unary: Any, pairwise: Any) -> np.ndarray:
         """A(v) of each sequence."""
-        return np.concatenate(self._map(lambda *block: marginals(*block, pairs="none")[0], unary, pairwise))
+        return np.concatenate(self._map(lambda f, u, p: marginals(f, u, p, "none")[0], unary, pairwise))
 
     def log_partition_and_marginals(self, unary: Any, pairwise: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A(v) of each sequence, and the marginals of all positions and of all steps."""

@@ -172,7 +172,7 @@ class LBFGS(Descent):
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
         pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
         scale: np.ndarray | float = 1.0
-        precondition = _Preconditioner(objective, 12)
+        precondition = _Preconditioner(objective, getattr(objective, "refresh", 12))
 
         def direction(search: _Search) -> Array:
             nonlocal scale
