@@ -1,6 +1,6 @@
 """What a first use costs: python -m benchmarks.footprint. Import, first fit on small data, and peak memory.
 
-Each number comes from processes of its own, the least of nine for times, ours and theirs in turn. Python may keep the
+Each number comes from processes of its own, the least of fifteen for times, ours and theirs in turn. Python may keep the
 byte code of every package, as it does for installed ones. A first fit counts everything from the
 interpreter's first line: imports, compilation if any, and the fit. Peak memory is the highest resident size during a
 fit less that before it, over the size of X and y; "1 + that" is the whole, inputs included. It is measured after a fit
@@ -106,7 +106,7 @@ def _environment() -> dict[str, str]:
     return found
 
 
-def least(*codes: str, repeats: int = 9) -> list[np.ndarray]:
+def least(*codes: str, repeats: int = 15) -> list[np.ndarray]:
     """The least of what each prints over some rounds, after one to warm up."""
     rounds = [[np.atleast_1d(json.loads(python(code))) for code in codes] for _ in range(repeats + 1)]
     return [np.min(times[1:], axis=0) for times in zip(*rounds, strict=True)]
