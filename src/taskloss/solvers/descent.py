@@ -104,7 +104,8 @@ class _Search:
         noise = 8 * np.finfo(float).eps * np.abs(self.value)
         exhausted = np.zeros_like(self.stuck)
         for _ in range(30):
-            trial = self.theta + t * d
+            change = t * d
+            trial = self.theta + change
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self.objective.value_and_gradient(trial)
             self.evaluations += 1
@@ -128,13 +129,14 @@ class _Search:
             exhausted |= ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
             t = np.where(exhausted, low, t)
         else:
-            trial = self.theta + np.where(accept, t, low) * d
+            change = np.where(accept, t, low) * d
+            trial = self.theta + change
             value, gradient = self.objective.value_and_gradient(trial)
             self.evaluations += 1
         self.length = np.where(slope < 0, t, 1.0)
         decreased = value < self.value
         self.stuck |= (slope < 0) & ~decreased
-        self.change, self.gradient_change = trial - self.theta, gradient - self.gradient
+        self.change, self.gradient_change = change, gradient - self.gradient
         self.theta, self.value, self.gradient = trial, value, gradient
         return bool(decreased.any())
 
