@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._threads import serial_blas
 from ..hypotheses.chain import ChainLinear
 from ..losses.base import Loss
-from ..losses.chain import SequenceLoss, SequenceZeroOne
+from ..losses.chain import SequenceZeroOne
+from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
 from ..scoring import example_weights
 from ..sequence_risk import Blocks, SequenceRisk
