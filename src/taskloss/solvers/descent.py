@@ -100,7 +100,7 @@ class _Search:
         """
         t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
-        low_slope = slope.copy()
+        low_slope, low_value = slope.copy(), self.value.copy()
         noise = 8 * np.finfo(float).eps * np.abs(self.value)
         exhausted = np.zeros_like(self.stuck)
         for _ in range(30):
@@ -120,9 +120,12 @@ class _Search:
             short = ~accept & ~long
             with np.errstate(divide="ignore", invalid="ignore"):
                 secant = np.where(np.isfinite(value), t - new_slope * (t - low) / (new_slope - low_slope), np.nan)
+                cubic = _cubic(low, low_value, low_slope, t, value, new_slope)
                 high = np.where(long, t, high)
-                low, low_slope = np.where(short, t, low), np.where(short, new_slope, low_slope)
-                inside = np.clip(secant, 0.9 * low + 0.1 * high, 0.1 * low + 0.9 * high)
+                low_slope, low_value = np.where(short, new_slope, low_slope), np.where(short, value, low_value)
+                low = np.where(short, t, low)
+                inside = np.where(long & np.isfinite(cubic), cubic, secant)
+                inside = np.clip(inside, 0.9 * low + 0.1 * high, 0.1 * low + 0.9 * high)
                 bracketed = np.where(np.isfinite(inside), inside, (low + high) / 2)
                 outside = np.clip(np.where(np.isfinite(secant), secant, 10 * t), 2 * t, 10 * t)
             t = np.where(accept, t, np.where(np.isfinite(high), bracketed, outside))
@@ -139,6 +142,13 @@ class _Search:
         self.change, self.gradient_change = change, gradient - self.gradient
         self.theta, self.value, self.gradient = trial, value, gradient
         return bool(decreased.any())
+
+
+def _cubic(a: Array, fa: Array, da: Array, b: Array, fb: Array, db: Array) -> Array:
+    """The minimiser of the cubic with these values and slopes at a and b; NaN where there is none."""
+    z = da + db - 3 * (fb - fa) / (b - a)
+    w = np.sqrt(z * z - da * db)
+    return b - (b - a) * (db + w - z) / (db - da + 2 * w)
 
 
 class _Preconditioner:
