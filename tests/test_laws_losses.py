@@ -192,3 +192,16 @@ def test_clear_sentences():
 
 def test_every_tabular_loss_is_in_the_battery():
     assert {type(p) for p in tabular.args[1]} == {kind for kind in Loss.registry.values() if issubclass(kind, Tabular)}
+
+
+def test_names_keep_their_types():
+    """Numbers beside strings stay numbers, tuples stay whole, and taxonomies may have nodes of every type."""
+    from taskloss.losses.base import name_array
+
+    assert name_array([1, "a", (2, "b")]).tolist() == [1, "a", (2, "b")]
+    assert name_array([1, "a"]).tolist() == [1, "a"]
+    assert name_array([3, 1]).dtype.kind == "i"
+    assert name_array(["x", "yy"]).dtype.kind == "U"
+    tree = {1: "root", "a": "root", (2, "b"): "root"}
+    loss = TreeDistance(tree)
+    assert set(loss.label_names().tolist()) == {1, "a", (2, "b")}

@@ -112,9 +112,13 @@ class Loss(Part):
 
 
 def name_array(names: Any) -> np.ndarray:
-    """Users' names as an array of one dimension, in which tuples stay whole."""
-    if isinstance(names, np.ndarray) or not any(isinstance(name, tuple) for name in names):
-        return np.asarray(names)
+    """Users' names as an array of one dimension, in which tuples stay whole and numbers beside strings stay numbers."""
+    if isinstance(names, np.ndarray):
+        return names
+    if not any(isinstance(name, tuple) for name in names):
+        array = np.asarray(names)
+        if array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names):
+            return array
     out = np.empty(len(names), dtype=object)
     out[:] = list(names)
     return out

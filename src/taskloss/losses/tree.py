@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .base import name_array
 from .tabular import Tabular
 
 
@@ -139,16 +140,7 @@ class TreeDistance(Tabular):
         return (signs_y.shape[1] - signs_z @ signs_y.T) / 2
 
     def label_names(self) -> np.ndarray | None:
-        return None if self.tree is None else _objects(self._label_nodes(self._chains()))
+        return None if self.tree is None else name_array(self._label_nodes(self._chains()))
 
     def output_names(self, classes: np.ndarray) -> np.ndarray:
-        return classes if self._outputs == "labels" else _objects(self._output_nodes(self._chains()))
-
-
-def _objects(nodes: list) -> np.ndarray:
-    """Names as an array that keeps tuples whole."""
-    if all(isinstance(node, str) for node in nodes):
-        return np.asarray(nodes)
-    out = np.empty(len(nodes), dtype=object)
-    out[:] = nodes
-    return out
+        return classes if self._outputs == "labels" else name_array(self._output_nodes(self._chains()))
