@@ -55,7 +55,8 @@ class Hull(Polytope):
         points = self.vertices()
         # [P^T; 1^T] q = [mu; 1] has full column rank, so its pseudo-inverse solves it.
         inverse = np.linalg.pinv(np.vstack([points.T, np.ones(len(points))]))
-        return mu @ xp.asarray(inverse[:, :-1].T, dtype=mu.dtype) + xp.asarray(inverse[:, -1], dtype=mu.dtype)
+        inverse = xp.asarray(inverse, dtype=mu.dtype, device=device(mu))
+        return mu @ inverse[:, :-1].T + inverse[:, -1]
 
     def _points(self, v: Array) -> Array:
         xp = array_namespace(v)
