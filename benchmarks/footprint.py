@@ -15,7 +15,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from functools import cache
 
 import numpy as np
 
@@ -98,11 +97,13 @@ def python(code: str) -> str:
     return run.stdout
 
 
-@cache
+BYTE_CODE = tempfile.TemporaryDirectory()  # gone when the benchmark ends
+
+
 def _environment() -> dict[str, str]:
     found = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     found["PYTHONPATH"] = f"{SOURCE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    found["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp()
+    found["PYTHONPYCACHEPREFIX"] = BYTE_CODE.name
     return found
 
 

@@ -161,7 +161,7 @@ def report(found: dict[str, Any]) -> None:
         "± is the standard error over the splits alone (zero where there is one). linear and Nystrom have the same logistic surrogate "
         f"(all thresholds with one shared function, multinomial, independent); Nystrom has {CENTRES} centres, for "
         f"{', '.join(PEERS)} {2 * CENTRES} while parameters are chosen and up to {8 * CENTRES} then; KernelPredictor is exact, with leave-one-out choice of its penalty and width, for up to {EXACT} rows. "
-        "Beside those peers its penalties go down to 1e-7, on letter since a first run down to 1e-5 gave 0.058 (satimage and vowel were measured before); "
+        "Beside those peers its penalties go down to 1e-7, since a first run on letter down to 1e-5 gave 0.058; "
         f"Nystrom is below linear on {better} of {len(found)} data sets."
     )
     header = ["task", "data", "n", "d", "splits", *labels]

@@ -195,12 +195,15 @@ def taskloss_fit(make: Callable[[float], Any], X: Any, y: np.ndarray, sign: floa
     return fit
 
 
+def multinomial_data(condition: float, n: int = 100_000, d: int = 100, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    X = dense(n, d, condition)
+    return X, draw(X @ np.random.default_rng(2).standard_normal((d, k)) * (0.3 if condition < 10 else 1.0))
+
+
 def row_multinomial() -> Iterator[dict[str, Any]]:
-    n, d, k = 100_000, 100, 10
     for label, condition in CONDITIONS.items():
-        X = dense(n, d, condition)
-        y = draw(X @ np.random.default_rng(2).standard_normal((d, k)) * (0.3 if condition < 10 else 1.0))
-        alpha = 1 / n
+        X, y = multinomial_data(condition)
+        alpha = 1 / len(y)
         ours = Method(
             "taskloss", taskloss_fit(lambda tol, a=alpha: tl.CostSensitiveClassifier(alpha=a, tol=tol), X, y), 1e-4
         )

@@ -147,8 +147,9 @@ def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, h
         return EmpiricalRisk(hypothesis, part, X, phi, weights, 0.1)
 
     small = risk(X)
-    theta = small.flatten(rng.normal(size=small.start.shape))
-    value, gradient = small.value_and_gradient(theta)
+    # Somewhere, and at the start, where there are no weights yet.
+    points = [small.flatten(theta) for theta in (rng.normal(size=small.start.shape), small.start)]
+    expected = [small.value_and_gradient(theta) for theta in points]
     monkeypatch.setattr(module, "_THREAD_WORK", 1)
     for threads, order, dtype, tolerance in (
         (1, "C", np.float64, 1e-12),
@@ -159,9 +160,10 @@ def test_large_dense_risks_take_the_compiled_pass_and_agree(monkeypatch, part, h
         monkeypatch.setattr(module, "blas_threads", lambda threads=threads: threads)
         large = risk(np.array(X, dtype=dtype, order=order))
         assert (large.compiled_pass is not None) == (order == "C")
-        found = large.value_and_gradient(theta)
-        np.testing.assert_allclose(found[0], value, rtol=tolerance)
-        np.testing.assert_allclose(found[1], gradient, atol=tolerance)
+        for theta, (value, gradient) in zip(points, expected, strict=True):
+            found = large.value_and_gradient(theta)
+            np.testing.assert_allclose(found[0], value, rtol=tolerance)
+            np.testing.assert_allclose(found[1], gradient, atol=tolerance)
 
 
 @every_surrogate

@@ -211,6 +211,30 @@ def test_the_sharpened_preconditioner_is_the_inverse_hessian_on_the_span_of_the_
     assert np.linalg.eigvalsh(matrix).min() > -1e-9
 
 
+def test_second_moments_are_taken_in_double_precision():
+    """Far from the origin the covariance is a small difference of large numbers, which single precision would lose."""
+    from taskloss.hypotheses.linear import _moments
+
+    rng = np.random.default_rng(17)
+    X = (rng.normal(size=(3000, 4)) + 3000).astype(np.float32)
+    for weights in (np.full(3000, 1 / 3000), rng.dirichlet(np.ones(3000))):
+        mean, second = _moments(X, weights, 2)
+        expected = np.cov(X.astype(float).T, aweights=weights, bias=True)
+        np.testing.assert_allclose(second - np.outer(mean, mean), expected, atol=1e-5)
+
+
+def test_a_bracketed_step_goes_to_the_minimum_of_the_cubic_through_its_ends():
+    from taskloss.solvers.descent import _cubic
+
+    cubic = np.polynomial.Polynomial([3.0, -5.0, 0.5, 1.0])
+    slope = cubic.deriv()
+    ends = np.array([0.0, 0.4]), np.array([3.0, 2.0])
+    found = _cubic(ends[0], cubic(ends[0]), slope(ends[0]), ends[1], cubic(ends[1]), slope(ends[1]))
+    np.testing.assert_allclose(found, max(slope.roots()))
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(_cubic(np.zeros(1), np.zeros(1), -np.ones(1), np.ones(1), np.full(1, np.inf), np.ones(1)))
+
+
 def test_wide_inputs_have_the_moments_of_their_largest_features_in_the_preconditioner(monkeypatch):
     """With as many features as are taken together, sparse or dense, it is the one for few; with fewer, still useful."""
     from taskloss.hypotheses import linear

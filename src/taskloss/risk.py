@@ -24,9 +24,9 @@ _CURVATURE_ROWS = 4096  # rows from which the mean curvature is estimated, more 
 _CURVATURE_NUMBERS = 1 << 14  # scores looked at first
 _CURVATURE_WORK = 1 << 22  # and so many numbers at the most in its second derivatives
 _CURVATURE_LEAST = 128  # but no fewer rows than that
+_CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 _SHARPER = 4  # evaluations that a look at curvatures which vary may cost, about
 _SHARPER_SIZE = 400  # parameters at which it looks, at the most
-_CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
 
 
 class EmpiricalRisk:
@@ -64,6 +64,8 @@ class EmpiricalRisk:
         self.blocks = self._blocks(len(scores))
         whole = self.compiled is not None and not self.smoothing
         self.compiled_pass = hypothesis.compiled_pass(X) if whole else None
+        # one for each thread, which goes over it in blocks of its own
+        self.shares = self._cut(-(-len(phi) // self.threads)) if self.compiled_pass is not None else []
         labels = self.phi.dtype.kind == "i" and not self.smoothing  # whole numbers are vertices
         some = self.phi[:1].astype(float)
         self.constant = float(
@@ -132,9 +134,9 @@ class EmpiricalRisk:
 
         if self.compiled_pass is None:
             value, gradient = self._sum(self.blocks, work)
-        else:  # a call for each thread, which goes over its share in blocks of its own
-            whole, risk, shares = self.compiled_pass, self.compiled, self._cut(-(-len(self.phi) // self.threads))
-            value, gradient = self._sum(shares, lambda *share: whole(local, *share, risk))
+        else:
+            whole, risk = self.compiled_pass, self.compiled
+            value, gradient = self._sum(self.shares, lambda *share: whole(local, *share, risk))
         if not self.separable:
             value = np.atleast_1d(value.sum())
         gradient = self._penalise(self.hypothesis.contract(gradient), full)

@@ -1,6 +1,6 @@
 """Surrogates of a block of rows in one pass: weighted sums of their terms, and scores replaced by weighted derivatives.
 
-`risk` is the way in, by the name of a pass; `linear_risk` is the same with linear scores made and pulled back on the way.
+`risk` is the way in, by the number of a pass; `linear_risk` is the same with linear scores made and pulled back on the way.
 
 Work goes tile by tile, coordinate by coordinate within a tile, so that every inner loop runs in vectors over rows and in
 the nearest cache; rows may lie in memory either way. Divisions follow NumPy: one that could raise would keep a loop

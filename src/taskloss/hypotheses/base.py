@@ -100,7 +100,13 @@ class Hypothesis(Part):
         return False
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
+        self,
+        X: Any,
+        weights: np.ndarray,
+        curvature: np.ndarray,
+        alpha: float,
+        threads: int = 1,
+        varying: Varying | None = None,
     ) -> Callable[[Array], Array]:
         """g -> (approximate inverse Hessian) g, from the mean curvature of the loss in score space, (k, k) or its diagonal (k,).
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .base import Array
+from .base import Array, Varying
 from .gram import gram, spectrum, whitening
 from .linear import Linear, _spectrum
 
@@ -123,7 +123,13 @@ class Kernel(Linear):
         return False
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
+        self,
+        X: Any,
+        weights: np.ndarray,
+        curvature: np.ndarray,
+        alpha: float,
+        threads: int = 1,
+        varying: Varying | None = None,
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) diag(moments) + alpha: its inverse."""
         rank = self.basis_.shape[1]

@@ -16,8 +16,8 @@ _PASS_ROWS = 512  # BLAS takes half as long again for few scores of more rows th
 _PASS_BYTES = 1 << 19  # of rows and their scores that stay in a core's cache
 _GRAM_LIMIT = 1500  # features up to which the second moments of X are worth their d x d matrix
 _GRAM_HEAD = 512  # where there are more, how many of them have their second moments taken together
-_CAUTION = 1e-3  # share of the model in a Hessian that a sample of rows estimates
 _GRAM_SHARE = 0.1  # if they hold at least this share of all squares
+_CAUTION = 1e-3  # share of the model in a Hessian that a sample of rows estimates
 
 
 class Linear(Hypothesis):
@@ -105,12 +105,18 @@ class Linear(Hypothesis):
         return not self.shared and X.shape[1] <= _GRAM_LIMIT
 
     def preconditioner(
-        self, X: Any, weights: np.ndarray, curvature: np.ndarray, alpha: float, threads: int = 1, varying: Any = None
+        self,
+        X: Any,
+        weights: np.ndarray,
+        curvature: np.ndarray,
+        alpha: float,
+        threads: int = 1,
+        varying: Varying | None = None,
     ) -> Callable[[Array], Array]:
         """Where every example had the mean curvature A, the Hessian would be A (x) E[x x^T] + alpha: its inverse.
 
-        From the second moments of all of X where d is moderate; else from those of the features with the largest squares,
-        such as the frequent words of a text, and from the squares alone of the others.
+        From the second moments of all of X where d is moderate, and sharpened where curvatures vary; else from those of
+        the features with the largest squares, such as the frequent words of a text, and from the squares alone of the others.
         """
         d = X.shape[1]
         build = self._shared if self.shared else self._kronecker
@@ -237,7 +243,8 @@ def _moments(X: Any, weights: np.ndarray, threads: int) -> tuple[np.ndarray, np.
             second = block.T @ block
             return (root[0] * root if even else root) @ block, weights[0] * second if even else second
 
-    d, even = X.shape[1], weights.min() == weights.max()
+    d = X.shape[1]
+    even = X.dtype == np.float64 and weights.min() == weights.max()  # then a block needs no copy
     rows = (
         1 << 14 if sparse.issparse(X) else max(1024, (1 << 16) // max(d, 1))
     )  # a block and its copy stay in the cache

@@ -17,7 +17,10 @@ _STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has
 
 
 class Objective(Protocol):
-    """A smooth convex function of theta whose columns are independent problems: all that a solver sees."""
+    """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
+
+    `refresh`, where it has one, says after how many steps its preconditioner is worth making anew.
+    """
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
 
