@@ -210,7 +210,7 @@ def softmax(v, phi, w, width, sums):
 
 @compiled
 def risk(kernel, parameter, v, phi, w, sums):
-    """The pass of this number, see `surrogates.base.CompiledRisk`."""
+    """The pass of this number, see `objectives.fused.Pointwise`."""
     if kernel == 0:
         logistic(v, phi, w, parameter, sums)
     else:

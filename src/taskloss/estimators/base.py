@@ -12,9 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..hypotheses.base import Hypothesis
 from ..labels import check_kind
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, Tabular, ZeroOne
+from ..objectives import Options, ScoreRisk, minimise
 from ..scoring import example_weights
 from ..solvers.base import Progress, Solution, Solver
 
@@ -27,13 +29,17 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
 
 
 class Minimiser:
-    """What estimators that minimise a penalised risk share: its hyperparameters checked, and its solver run and heard."""
+    """What estimators that minimise a penalised risk share: their hyperparameters checked, and the minimum found."""
 
     alpha: float
     solver: Any
     tol: float
     max_iter: int
+    warm_start: bool
     verbose: bool
+    theta_: np.ndarray
+    hypothesis_: Hypothesis
+    solution_: Solution
 
     def _check_numbers(self) -> None:
         if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
@@ -43,14 +49,20 @@ class Minimiser:
         if not self.tol > 0 or self.max_iter < 1:
             raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
 
-    def _minimise(self, risk: Any, theta: np.ndarray, dtype: Any = np.float64) -> Solution:
-        """The solver's answer, with a bar if asked, and a warning with advice if it did not converge."""
-        solver = self._make_solver(dtype)
-        progress = Progress(type(self).__name__, solver.tol) if self.verbose else None
-        solution = solver.minimise(risk, theta, progress)
+    def _minimise(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Solution:
+        """The parameters of least penalised risk, with a progress bar if asked, and a warning where the solver stopped short."""
+        solver = self._make_solver(inputs.dtype)
+        warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
+        progress = Progress(type(self).__name__, self.tol) if self.verbose else None
+        options = Options(self.alpha, solver, self.theta_ if warm else None, progress)
+        solution = minimise(hypothesis, inputs, risk, options)
         if not solution.converged:
             warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
         return solution
+
+    def _keep_solution(self, hypothesis: Hypothesis, solution: Solution) -> None:
+        self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
+        self.n_iter_ = solution.iterations
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
@@ -58,8 +70,10 @@ class Minimiser:
         # One choice for all: with its preconditioner L-BFGS needs few passes on dense data; Newton may win on sparse.
         solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
         floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
-        wanted = {"tol": max(self.tol, floor), "max_iter": self.max_iter}
-        return solver.with_params(**{key: value for key, value in wanted.items() if hasattr(solver, key)})
+        return solver.within(max(self.tol, floor), self.max_iter)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
 
 
 class Decoder(ClassifierMixin, BaseEstimator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hypotheses.base import Hypothesis
+from ..hypotheses.thresholds import Thresholds
 from ..losses.base import Loss
 from ..losses.tabular import Tabular
 from ..surrogates.base import Surrogate
@@ -73,9 +74,7 @@ class OrdinalClassifier(TaskLossEstimator):
         # not.
         scores = loss.polytope.size if surrogate.size is None else surrogate.size
         thresholds = scores == loss.n_labels - 1
-        return (
-            hypothesis.with_params(shared=self.shared and thresholds) if hasattr(hypothesis, "shared") else hypothesis
-        )
+        return Thresholds(hypothesis) if self.shared and thresholds and not hypothesis.shares_weights else hypothesis
 
     def _order(self) -> Any:
         return self.order

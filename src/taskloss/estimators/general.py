@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._threads import serial_blas
 from ..hypotheses.base import Hypothesis
 from ..labels import check_kind, labels_for
 from ..losses.base import Loss
-from ..risk import EmpiricalRisk
+from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
 from .base import Decoder, Minimiser, check_features, keep, keep_features
 from .streaming import Streaming
@@ -65,8 +64,6 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     class_weight: Any = None
     warm_start: bool
     verbose: bool
-    theta_: np.ndarray
-    hypothesis_: Hypothesis
 
     def __init__(
         self,
@@ -102,25 +99,16 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         weights = self._weights(sample_weight, codes, labels, X)
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
-        if surrogate.needs_intercept and not getattr(hypothesis, "fit_intercept", True):
+        if surrogate.ordered and not hypothesis.fit_intercept:
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
-        hypothesis = hypothesis.bind(X)
+        hypothesis = hypothesis.bind(X, weights)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
-        risk = EmpiricalRisk(hypothesis, surrogate, X, phi, weights, self.alpha)
-        del codes, phi, weights  # the risk keeps its own copies, and label sets are as large as they are wide
-        last: Any = getattr(self, "theta_", None)
-        warm = (
-            self.warm_start
-            and last is not None
-            and last.shape == risk.start.shape
-            and hypothesis.agrees(self.hypothesis_)
-        )
-        theta = last if warm else risk.start
-        with serial_blas(risk.threads > 1):
-            solution = self._minimise(risk, risk.flatten(theta), X.dtype)
+        risk = Rows(surrogate, phi, weights)
+        del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
+        solution = self._minimise(hypothesis, X, risk)
         keep_features(self, features)
-        self.loss_, self.surrogate_, self.hypothesis_, self.labels_ = loss, surrogate, hypothesis, labels
-        self.solution_, self.theta_, self.n_iter_ = solution, risk.unflatten(solution.theta), solution.iterations
+        self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
+        self._keep_solution(hypothesis, solution)
         return self
 
     def _make_loss(self) -> Loss:
@@ -216,9 +204,6 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     @property
     def intercept_(self) -> np.ndarray:
         return self.hypothesis_.expand(self.theta_)[self.hypothesis_.width(self.n_features_in_) :].ravel()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

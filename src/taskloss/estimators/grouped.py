@@ -9,21 +9,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..grouped import GroupedRisk, Stack
 from ..hypotheses.base import Hypothesis
+from ..objectives import Batch, Groups
 from ..surrogates.base import Surrogate
 from .base import Minimiser
 
 
 class GroupedEstimator(Minimiser, BaseEstimator):
-    """One score per row of features, shared by examples of all sizes. A child turns its data into stacks of equal size."""
+    """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any
     surrogate: Any
     hypothesis: Any
     alpha: float
     short: ClassVar[dict[str, Any]] = {}  # a child's own words for surrogates
-    theta_: np.ndarray
     n_features_in_: int
     surrogate_: Surrogate
 
@@ -34,19 +33,14 @@ class GroupedEstimator(Minimiser, BaseEstimator):
 
     def _make_hypothesis(self) -> Hypothesis:
         hypothesis = Hypothesis.resolve(self.hypothesis)
-        if getattr(hypothesis, "kernel", None) == "precomputed":
-            raise ValueError(
-                f"{type(self).__name__} makes rows of its own order or number: give it the kernel and not its matrix."
-            )
+        hypothesis.check(type(self).__name__)
         return clone(hypothesis)
 
-    def _solve(self, hypothesis: Hypothesis, X: Any, stacks: Sequence[Stack]) -> None:
-        """Fit theta to stacks whose rows X holds, one stack after the other."""
-        hypothesis = hypothesis.bind(X)
-        risk = GroupedRisk(hypothesis, stacks, X, self.alpha)
-        solution = self._minimise(risk, risk.start, X.dtype)
-        self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
-        self.n_iter_ = solution.iterations
+    def _solve(self, hypothesis: Hypothesis, X: Any, batches: Sequence[Batch], weights: np.ndarray) -> None:
+        """Fit theta to batches whose rows X holds, one batch after the other."""
+        risk = Groups(batches, weights)
+        hypothesis = hypothesis.bind(X, risk.row_weights)
+        self._keep_solution(hypothesis, self._minimise(hypothesis, X, risk))
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.hypothesis_.predict(self.theta_, X)).ravel()
@@ -61,6 +55,3 @@ class GroupedEstimator(Minimiser, BaseEstimator):
     def intercept_(self) -> float:
         check_is_fitted(self)
         return float(self.hypothesis_.expand(self.theta_)[-1, 0])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")

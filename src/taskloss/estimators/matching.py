@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..grouped import Stack
 from ..losses.base import Loss
 from ..losses.matching import MatchingHamming
+from ..objectives import Batch
 from ..scoring import example_weights
 from ..surrogates.coordinatewise import OneVsAll
 from .base import keep
@@ -45,7 +45,7 @@ class Matcher(GroupedEstimator):
         Row softmax does not know that columns are taken once, and where few features leave its probabilities wrong the
         second can be better; which is, cross-validation tells.
     scale : divide the features of pairs by their standard deviations over the training examples.
-    hypothesis, alpha, solver, tol, max_iter, verbose : as in `TaskLossEstimator`; examples weigh equally.
+    hypothesis, alpha, solver, tol, max_iter, warm_start, verbose : as in `TaskLossEstimator`; examples weigh equally.
 
     Attributes
     ----------
@@ -71,6 +71,7 @@ class Matcher(GroupedEstimator):
         solver: Any = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        warm_start: bool = False,
         verbose: bool = False,
     ):
         keep(self, locals())
@@ -87,12 +88,12 @@ class Matcher(GroupedEstimator):
         y = _labels(y, tables, self.unmatched)
         scale = self._spread(tables)
         fitted = MatchingHamming(outliers=self.unmatched == "both")
-        stacks, rows = [], []
+        batches, rows, order = [], [], []
         for loss, which in _by_size(fitted, tables):
-            phi = loss.phi(np.stack([y[i] for i in which]))
-            stacks.append(Stack(surrogate.bind(loss.polytope), phi, weights[which]))
+            batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(np.stack([y[i] for i in which]))))
             rows.append(_rows([tables[i] for i in which], scale, fitted.outliers))
-        self._solve(hypothesis, np.concatenate(rows), stacks)
+            order.append(which)
+        self._solve(hypothesis, np.concatenate(rows), batches, weights[np.concatenate(order)])
         self.loss_, self.surrogate_, self.scale_, self.n_features_in_ = fitted, surrogate, scale, len(scale)
         self.features_, self.unmatched_ = self.features, self.unmatched
         return self

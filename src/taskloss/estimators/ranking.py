@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ..grouped import Groups, Stack
+from ..data.groups import GroupIds
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
+from ..objectives import Batch
 from ..scoring import example_weights
 from ..surrogates.coordinatewise import OneVsAll
 from .base import check_features, keep, keep_features
@@ -33,7 +34,7 @@ class Ranker(GroupedEstimator):
     loss : a ranking loss or its name: `NDCG(gain, discount, at)`, `PrecisionAt(at)`.
     surrogate : "quadratic" (ridge regression on the gains), "logistic" (one logistic regression per item on gains in
         [0, 1]), "listwise" ("auto"; entropy over the items of a group), or a surrogate.
-    hypothesis, alpha, solver, tol, max_iter, verbose : as in `TaskLossEstimator`; groups weigh equally.
+    hypothesis, alpha, solver, tol, max_iter, warm_start, verbose : as in `TaskLossEstimator`; groups weigh equally.
 
     Inside GridSearchCV, `sklearn.set_config(enable_metadata_routing=True)` lets groups through to fit and score; they
     are requested by default.
@@ -60,6 +61,7 @@ class Ranker(GroupedEstimator):
         solver: Any = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        warm_start: bool = False,
         verbose: bool = False,
     ):
         keep(self, locals())
@@ -72,12 +74,13 @@ class Ranker(GroupedEstimator):
         y = self._relevance(y, X)
         groups = self._groups(groups, X.shape[0], needed=True)
         weights = example_weights(sample_weight, X.shape[0], "rows")
-        order, stacks = [], []
+        order, batches, group_weights = [], [], []
         for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
-            stacks.append(Stack(surrogate.bind(bound.polytope), bound.phi(y[rows]), weights[rows].mean(1)))
-        self._solve(hypothesis, X[np.concatenate(order)], stacks)
+            batches.append(Batch(surrogate.bind(bound.polytope), bound.phi(y[rows])))
+            group_weights.append(weights[rows].mean(1))
+        self._solve(hypothesis, X[np.concatenate(order)], batches, np.concatenate(group_weights))
         keep_features(self, features)
         self.loss_, self.surrogate_ = loss, surrogate
         return self
@@ -129,10 +132,10 @@ class Ranker(GroupedEstimator):
             mu = self.surrogate_.bind(fitted.polytope).inverse_link(v[rows].astype(float))
             yield bound, which, rows, fitted.moments_for(bound, mu)
 
-    def _groups(self, groups: Any, n: int, needed: bool = False) -> Groups:
+    def _groups(self, groups: Any, n: int, needed: bool = False) -> GroupIds:
         if groups is None and needed:
             raise ValueError(_NO_GROUPS)
-        return Groups(np.zeros(n, dtype=int) if groups is None else groups, n)
+        return GroupIds(np.zeros(n, dtype=int) if groups is None else groups, n)
 
     def predict(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
         """The rank of each item in its group, 0 at the top; without groups, all rows are one group.

@@ -9,15 +9,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._threads import serial_blas
-from ..hypotheses.chain import ChainLinear
+from ..hypotheses.base import Hypothesis
+from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
+from ..objectives import Forests, PenalisedRisk, objective
+from ..objectives.forests import forest_law
+from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
 from ..scoring import example_weights
-from ..sequence_risk import Blocks, SequenceRisk
 from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
+from ..surrogates.base import Surrogate
 from .base import Minimiser, keep
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
@@ -38,6 +41,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
     ----------
     loss : a loss on sequences or its name. "chain-hamming" predicts the likeliest label at each position,
         "sequence-zero-one" the likeliest sequence as a whole (MAP), ChainCost what costs least.
+    surrogate : "chain-crf", or any surrogate that fits a chain's polytope, such as "quadratic".
+    hypothesis : the scores of positions: "linear", a kernel, or any other hypothesis.
     alpha : strength of the penalty, above zero.
     fit_intercept : one score per label, not penalised.
     boundaries : scores of their own for the first and the last label.
@@ -55,6 +60,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
     """
 
     loss: Any
+    surrogate: Any
+    hypothesis: Any
     alpha: float
     fit_intercept: bool
     boundaries: bool
@@ -65,12 +72,13 @@ class SequenceTagger(Minimiser, BaseEstimator):
     max_iter: int
     warm_start: bool
     verbose: bool
-    theta_: np.ndarray
     loss_: SequenceLoss
 
     def __init__(
         self,
         loss: Any = "chain-hamming",
+        surrogate: Any = "chain-crf",
+        hypothesis: Any = "linear",
         *,
         alpha: float = 1e-3,
         fit_intercept: bool = True,
@@ -90,29 +98,25 @@ class SequenceTagger(Minimiser, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
         self._check_numbers()
-        risk, parts = self._problem(X, y, sample_weight)
-        last: Any = getattr(self, "theta_", None)
-        start = last[:, None] if self.warm_start and last is not None and len(last) == len(risk.start) else risk.start
-        with serial_blas(risk.split.threads > 1):
-            solution = self._minimise(risk, start)
-        self.loss_, self.reader_, self.labels_ = parts
-        self.limits_, self.hypothesis_, self.n_features_in_ = risk.limits, risk.hypothesis, risk.hypothesis.n_features
-        if self.reader_.vocabulary is not None:
-            self.feature_names_in_ = np.array(list(self.reader_.vocabulary), dtype=object)
+        hypothesis, inputs, risk, (loss, reader, labels) = self._problem(X, y, sample_weight)
+        solution = self._minimise(hypothesis, inputs, risk)
+        self.loss_, self.reader_, self.labels_, self.surrogate_ = loss, reader, labels, risk.surrogate
+        self.limits_, self.n_features_in_ = risk.limits, inputs.shape[1]
+        if reader.vocabulary is not None:
+            self.feature_names_in_ = np.array(list(reader.vocabulary), dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.solution_, self.n_iter_ = solution, solution.iterations
-        self.theta_ = solution.theta[:, 0]
+        self._keep_solution(hypothesis, solution)
         return self
 
-    def objective(self, X: Any, y: Any, sample_weight: Any = None) -> SequenceRisk:
+    def objective(self, X: Any, y: Any, sample_weight: Any = None) -> PenalisedRisk:
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
-        return self._problem(X, y, sample_weight)[0]
+        return objective(*self._problem(X, y, sample_weight)[:3], self.alpha)
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[SequenceRisk, tuple[SequenceLoss, SequenceReader, SequenceLabels]]:
-        """The risk, and what else a fit keeps."""
+    ) -> tuple[Hypothesis, ForestRows, Forests, tuple[SequenceLoss, SequenceReader, SequenceLabels]]:
+        """The hypothesis, its inputs and the risk, and what else a fit keeps."""
         reader = SequenceReader()
         rows, offsets = reader.fit_read(X)
         y = as_labels(X, y)
@@ -120,14 +124,16 @@ class SequenceTagger(Minimiser, BaseEstimator):
         codes = labels.encode(y, offsets, partial=True)
         weights = example_weights(sample_weight, len(offsets) - 1, "sequences")
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
-        loss.check(Forest.chains(np.diff(offsets)), labels.classes)
+        inputs = ForestRows(rows, Forest.chains(np.diff(offsets)))
+        loss.check(inputs.forest, labels.classes)
         limits = self._limits(labels.classes)
         self._check_transitions(limits, codes, offsets, labels.classes)
-        hypothesis = ChainLinear(
-            rows.shape[1], labels.size, self.fit_intercept, self.boundaries, self._columns(reader, rows.shape[1])
-        )
-        risk = SequenceRisk(hypothesis, rows, offsets, codes, weights, self.alpha, limits)
-        return risk, (loss, reader, labels)
+        risk = Forests(clone(Surrogate.resolve(self.surrogate)), inputs.forest, codes, weights, labels.size, limits)
+        node = Hypothesis.resolve(self.hypothesis)
+        node.check(type(self).__name__)
+        node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries)
+        return hypothesis.bind(inputs, risk.row_weights), inputs, risk, (loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
         asked = self.transition_features
@@ -256,15 +262,18 @@ class SequenceTagger(Minimiser, BaseEstimator):
         check_is_fitted(self)
         return self.loss_ if loss is None else _as_loss(loss, self.labels_.size)
 
-    def _scores(self, X: Any) -> tuple[Forest, np.ndarray, np.ndarray]:
+    def _read(self, X: Any) -> tuple[ForestRows, np.ndarray]:
         check_is_fitted(self)
         rows, offsets = self.reader_.read(X)
-        forest = Forest.chains(np.diff(offsets))
-        return forest, *self._scores_of(rows, forest)
+        return ForestRows(rows, Forest.chains(np.diff(offsets))), offsets
 
-    def _scores_of(self, rows: Any, forest: Forest) -> tuple[np.ndarray, np.ndarray]:
-        scores = self.hypothesis_.scores(self.theta_, self.hypothesis_.features(rows, forest))
-        return self.limits_.apply(forest, *scores)
+    def _scores(self, X: Any) -> tuple[Forest, np.ndarray, np.ndarray]:
+        inputs, _ = self._read(X)
+        return inputs.forest, *self._scores_of(inputs)
+
+    def _scores_of(self, inputs: ForestRows) -> tuple[np.ndarray, np.ndarray]:
+        v = self.hypothesis_.predict(self.theta_, inputs)
+        return self.limits_.apply(inputs.forest, v.nodes, v.edges)
 
     def _decide(self, X: Any, loss: SequenceLoss) -> tuple[np.ndarray, np.ndarray]:
         """The codes of the outputs of least expected loss at all positions, and offsets."""
@@ -280,25 +289,28 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
     def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
         """work(forest, node marginals, edge marginals) on blocks of sequences, and offsets."""
+        law = forest_law(self.surrogate_, self.labels_.size, self.limits_)
 
         def run(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> Any:
-            return work(forest, *marginals(forest, unary, pairwise, "all" if edges else "none")[1:])
+            return work(forest, *law.moments(forest, NodeEdgeScores(unary, pairwise), edges))
 
         return self._blocks(X, run, edges)
 
     def _blocks(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
         """work(forest, unary, pairwise) on the scores of blocks of sequences, on threads, in order; and offsets."""
-        check_is_fitted(self)
-        rows, offsets = self.reader_.read(X)
-        k = self.labels_.size
-        size = max(256, _BLOCK_EDGES // k**2) if edges or self.hypothesis_.columns is not None else None
-        blocks = Blocks(rows, offsets, k, size)
+        inputs, offsets = self._read(X)
+        forest, k = inputs.forest, self.labels_.size
+        executor = Executor.for_work(self.hypothesis_.work(inputs) * k + 4 * forest.n_nodes * k**2, len(forest))
+        rows = -(-forest.n_nodes // executor.threads)
+        if edges or self.transition_features is not None:
+            rows = min(rows, max(256, _BLOCK_EDGES // k**2))
 
-        def run(part: slice) -> Any:
-            some, forest = blocks.cut(rows, part)
-            return work(forest, *self._scores_of(some, forest))
+        def run(block: tuple[slice, Forest]) -> Any:
+            trees, some = block
+            nodes = slice(int(forest.offsets[trees.start]), int(forest.offsets[trees.stop]))
+            return work(some, *self._scores_of(ForestRows(inputs.rows[nodes], some)))
 
-        return blocks.map(run, blocks.slices), offsets
+        return executor.map(run, forest.blocks(rows)), offsets
 
     def _unpack(self, values: np.ndarray, offsets: np.ndarray, X: Any) -> Any:
         return values if isinstance(X, Packed) else np.split(values, offsets[1:-1])
@@ -310,13 +322,13 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
     def _part(self, name: str) -> np.ndarray:
         check_is_fitted(self)
-        parts = self.hypothesis_.parts(self.theta_)
+        parts = self.hypothesis_.parts(self.hypothesis_.expand(self.theta_))
         return parts[name] if name in parts else np.zeros(self.labels_.size)
 
     @property
     def state_weights_(self) -> np.ndarray:
-        """(features, labels)."""
-        return self._part("state")
+        """(features, labels); with a kernel its values at the centres are the features."""
+        return self._part("node")[:-1]
 
     @property
     def transition_weights_(self) -> np.ndarray:
@@ -326,9 +338,8 @@ class SequenceTagger(Minimiser, BaseEstimator):
     @property
     def feature_transition_weights_(self) -> np.ndarray:
         """[transition feature, label, next label]; the features are those of `transition_features`, in its order."""
-        check_is_fitted(self)
-        parts, k = self.hypothesis_.parts(self.theta_), self.labels_.size
-        return parts.get("feature_transition", np.zeros((0, k * k))).reshape(-1, k, k)
+        k = self.labels_.size
+        return self._part("edges").reshape(-1, k, k) if self.hypothesis_.edges is not None else np.zeros((0, k, k))
 
     @property
     def start_weights_(self) -> np.ndarray:
@@ -340,10 +351,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        return self._part("intercept")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
+        return self._part("node")[-1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,9 +14,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
 from ..hypotheses.base import Hypothesis, row_blocks
-from ..hypotheses.kernel import Kernel
 from ..labels import labels_for
-from ..risk import Chunk, check_single_steps
+from ..objectives.scores import Rows
+from ..objectives.stochastic import Chunk
 from ..solvers.asgd import ASGD, Expansion, Iterates
 from ..solvers.base import Progress, Solution, Solver, Status
 from ..surrogates.base import Surrogate
@@ -120,13 +120,13 @@ class Streaming:
             labels = labels_for(loss, y, classes)
         labels.check()
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))  # type: ignore[attr-defined]
-        check_single_steps(surrogate)
+        surrogate.check_single_steps()
         hypothesis = self._make_hypothesis(loss, surrogate)  # type: ignore[attr-defined]
         X = validate_data(self, X, accept_sparse="csr", dtype=list(hypothesis.dtypes))
         self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
         size = surrogate.size or loss.phi(labels.encode(y)[:1]).shape[1]
-        grows = type(hypothesis) is Kernel
-        self._stream = (_Growing if grows else _Fixed)(solver, hypothesis, surrogate, X, size)
+        stream = _Growing if hypothesis.grows else _Fixed
+        self._stream = stream(solver, hypothesis, surrogate, X, size)
 
     def _stream_solver(self, n_samples: int | None) -> ASGD:
         if self.class_weight is not None:
@@ -171,7 +171,7 @@ class _Fixed:
         return max(1, _CHUNK // self.hypothesis.width(X.shape[1]))
 
     def take(self, X: Any, phi: np.ndarray, weights: np.ndarray) -> None:
-        self.state.take(Chunk(self.hypothesis, self.surrogate, X, phi, weights))
+        self.state.take(Chunk(self.hypothesis, X, Rows(self.surrogate, phi, weights, part=True)))
 
     def model(self) -> tuple[Hypothesis, np.ndarray]:
         return self.hypothesis, self.state.mean
@@ -180,12 +180,10 @@ class _Fixed:
 class _Growing:
     """A sum of kernels at all points seen. The intercepts are a constant feature of their own."""
 
-    def __init__(self, solver: ASGD, hypothesis: Kernel, surrogate: Surrogate, X: Any, size: int):
-        if hypothesis.kernel == "precomputed":
-            raise ValueError("A stream cannot use a precomputed kernel, which knows only its training points.")
+    def __init__(self, solver: ASGD, hypothesis: Hypothesis, surrogate: Surrogate, X: Any, size: int):
         self.surrogate = surrogate
-        self.hypothesis = hypothesis.with_params(gamma=hypothesis.expansion(X).gram_.gamma)
-        self.state = Expansion(solver, size, float(hypothesis.fit_intercept), hypothesis.shared)
+        self.hypothesis = hypothesis.growing(X)
+        self.state = Expansion(solver, size, float(hypothesis.fit_intercept), hypothesis.shares_weights)
         self.points: Any = None
 
     def rows(self, X: Any) -> int:
@@ -196,10 +194,10 @@ class _Growing:
         if self.points is not None:  # an interrupt may have left points behind that have no coefficients
             X = _as(X, self.points)
             points = _stack(self.points[: len(self.state.c)], X)
-        gram = self.hypothesis.expansion(points).gram_
-        k, diagonal = gram(X), gram.diagonal(X) + self.state.constant
+        grown = self.hypothesis.expansion(points)
+        k, diagonal = grown.features(X), grown.diagonal(X) + self.state.constant
         self.points = points
-        self.state.take(_Points(self.surrogate, diagonal, phi, weights), k)
+        self.state.take(_Points(diagonal, Rows(self.surrogate, phi, weights, part=True)), k)
 
     def model(self) -> tuple[Hypothesis, np.ndarray]:
         mean = self.state.mean
@@ -211,9 +209,8 @@ class _Growing:
 class _Points(Chunk):
     """Examples whose features are only known by their inner products."""
 
-    def __init__(self, surrogate: Surrogate, diagonal: np.ndarray, phi: np.ndarray, weights: np.ndarray):
-        self.surrogate = surrogate
-        self.phi, self.weights = np.ascontiguousarray(phi, dtype=float), weights
+    def __init__(self, diagonal: np.ndarray, risk: Rows):
+        self.risk, self.scale = risk, 1.0
         self.kappa = float(np.sqrt(diagonal.max()))
 
 

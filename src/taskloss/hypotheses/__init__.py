@@ -9,5 +9,7 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .kernel import Kernel as Kernel
     from .linear import Linear as Linear
     from .nystrom import Nystrom as Nystrom
+    from .structured import Structured as Structured
+    from .thresholds import Thresholds as Thresholds
 
 __all__ = publish(__name__, Hypothesis)

@@ -2,125 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..parallel import SERIAL, Executor
 from ..registry import Part
 
 Array = Any
+Inputs = Any  # what a hypothesis reads: rows of X, or packed rows with the shape of their trees
+Scores = Any  # an array (rows, scores), or NodeEdgeScores
 
 _FEATURE_BYTES = 1 << 26  # features made at one time when predicting
+
+
+class Moments(NamedTuple):
+    """Weighted mean and second moments of the features that theta's penalised rows weigh.
+
+    second is a matrix (d, d), or its diagonal (d,) where the features are known to be uncorrelated. Where there are too
+    many features for a matrix, mean and second are those of the features `head` alone and `squares` has the mean square
+    of each.
+    """
+
+    mean: np.ndarray
+    second: np.ndarray
+    head: np.ndarray | None = None
+    squares: np.ndarray | None = None
 
 
 class Hypothesis(Part):
     """Scores g_theta(x) and the way back from score derivatives to parameter derivatives. Knows X and theta alone.
 
-    theta is a 2-d array in whose Euclidean norm the penalty is counted. Scores are linear in it, in two steps: the
-    coefficients expand(theta), made once in a pass over the data, and the features of a block of rows, made once for
-    each block. `pullback` and `contract` are the adjoints of `scores` and `expand`.
+    theta is a 2-d array in whose Euclidean norm the penalty is counted: rows of weights, one for each feature, then rows
+    of constants, which are not penalised. Scores are linear in it, in two steps: the coefficients expand(theta), made once
+    in a pass over the data, and the features of a block of rows, made once for each block. `pullback` and `contract` are
+    the adjoints of `scores` and `expand`.
     """
 
-    dtypes: ClassVar[tuple[type, ...]] = (np.float64, np.float32)  # of X, the first where it has another
+    fit_intercept: bool
 
-    def bind(self, X: Any) -> Self:
+    @property
+    def dtypes(self) -> tuple[type, ...]:
+        """Of X: the first where it has another."""
+        return (np.float64, np.float32)
+
+    @property
+    def whitened(self) -> bool:
+        """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
+        return False
+
+    # -- binding to data ---------------------------------------------------------------------------------------------
+
+    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
         """The same hypothesis with what it takes from the training inputs, such as centres and their scale."""
         return self
 
-    def agrees(self, other: Any) -> bool:
+    def agrees(self, other: Hypothesis) -> bool:
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
         return type(self) is type(other)
 
-    def start(self, X: Any, scores: np.ndarray) -> np.ndarray:
+    def check(self, estimator: str) -> None:
+        """Refuse, in one sentence, what an estimator that makes rows of its own cannot use."""
+
+    # -- learners that train themselves ------------------------------------------------------------------------------
+
+    @property
+    def trained(self) -> bool:
+        """Whether parameters are found by `train`, as those of trees and networks are, and not by a solver over theta."""
+        return False
+
+    def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
+        """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
+        raise NotImplementedError
+
+    # -- shape -------------------------------------------------------------------------------------------------------
+
+    def start(self, inputs: Inputs, scores: np.ndarray) -> np.ndarray:
         """Parameters whose scores are these constants, as nearly as the hypothesis allows."""
         raise NotImplementedError
 
-    def width(self, inputs: int) -> int:
-        """How many features are made of so many inputs."""
-        return inputs
+    def rank(self, inputs: Inputs) -> int:
+        """How many weights a score has, in theta's coordinates."""
+        return self.width(inputs.shape[1])
 
-    @property
-    def makes_features(self) -> bool:
-        """Whether the features are more than the inputs themselves: dense, and made anew in every pass."""
-        return False
-
-    def features(self, X: Any) -> Any:
-        """What of a block of rows the scores are linear in."""
-        return X
-
-    def expand(self, theta: Array) -> Array:
-        """The coefficients on the features that theta stands for."""
-        return theta
-
-    def contract(self, gradient: Array) -> Array:
-        """The derivative in theta from the derivative in the coefficients."""
-        return gradient
-
-    def scores(self, coefficients: Array, features: Any) -> np.ndarray:
-        """v = g_theta(x), one row per example."""
-        raise NotImplementedError
-
-    def pullback(self, features: Any, dv: Array) -> np.ndarray:
-        """The derivative in the coefficients of the sum over examples of <dv, v>."""
-        raise NotImplementedError
-
-    def compiled_pass(self, X: Any) -> Callable | None:
-        """(coefficients, X, phi, w, risk) -> sums, and the derivative in the coefficients, in one compiled pass over rows such as X; None without."""
-        return None
-
-    def coordinates(self, X: Any) -> Any:
-        """Features on which theta itself are the coefficients, for methods that look at one example at a time."""
-        return X
-
-    def squared_norms(self, features: Any) -> np.ndarray:
-        """The squared norm of the map from theta to one score, for rows in coordinates."""
-        raise NotImplementedError
-
-    def predict(self, theta: Array, X: Any) -> np.ndarray:
-        """The scores of any number of rows; features are made block by block."""
-        coefficients = self.expand(theta)
-        if not self.makes_features:
-            return self.scores(coefficients, X)
-        blocks = row_blocks(X, max(256, _FEATURE_BYTES // (8 * self.width(X.shape[1]))))
-        parts = [self.scores(coefficients, self.features(X[rows])) for rows in blocks]
-        return np.concatenate(parts) if parts else self.scores(coefficients, self.features(X))
-
-    def penalised(self, X: Any) -> int:
-        """How many rows of theta the penalty acts on; they come first."""
-        raise NotImplementedError
+    def penalised(self, inputs: Inputs, theta: np.ndarray) -> np.ndarray:
+        """1 for each row of theta on which the penalty acts, and 0 for the others: the weights come first."""
+        return (np.arange(len(theta)) < self.rank(inputs)).astype(float)
 
     @property
     def separable(self) -> bool:
         """Whether column j of theta decides score j and no other."""
         return False
 
-    def sharpens(self, X: Any) -> bool:
-        """Whether the preconditioner looks at how curvatures vary, and is worth making anew soon."""
+    @property
+    def shares_weights(self) -> bool:
+        """Whether all scores share one column of weights and differ by their constants alone."""
         return False
 
-    def preconditioner(
-        self,
-        X: Any,
-        weights: np.ndarray,
-        curvature: np.ndarray,
-        alpha: float,
-        threads: int = 1,
-        varying: Varying | None = None,
-    ) -> Callable[[Array], Array]:
-        """g -> (approximate inverse Hessian) g, from the mean curvature of the loss in score space, (k, k) or its diagonal (k,).
+    def width(self, inputs: int) -> int:
+        """How many features are made of so many inputs."""
+        return inputs
 
-        Where it varies much, `varying` holds the curvature of each row, whose mean it is; a hypothesis need not look at it.
-        """
-        return lambda g: g
+    def work(self, inputs: Inputs) -> float:
+        """Multiplications for one score of each row."""
+        return float(inputs.shape[0] * self.width(inputs.shape[1]))
 
+    # -- scores, and their adjoint -----------------------------------------------------------------------------------
 
-class Varying(NamedTuple):
-    """The curvatures (rows, k, k) at parameters theta, and in how many directions it pays to look at them."""
+    def piece(self, inputs: Inputs, rows: Any) -> Inputs:
+        """The inputs of some rows; a view where rows are a slice."""
+        return inputs[rows]
 
-    theta: np.ndarray
-    curvatures: np.ndarray
-    directions: int
+    def sparse(self, inputs: Inputs) -> bool:
+        """Whether products with the features read a sparse matrix."""
+        return False
+
+    @property
+    def makes_features(self) -> bool:
+        """Whether the features are more than the inputs themselves: dense, and made anew in every pass."""
+        return False
+
+    def features(self, inputs: Inputs, executor: Executor = SERIAL) -> Any:
+        """What the scores of these inputs are linear in; products with it may use the executor's threads."""
+        return inputs
+
+    def expand(self, theta: Array) -> Array:
+        """The coefficients on the features that theta stands for; rows of constants may be any number."""
+        return theta
+
+    def contract(self, gradient: Array) -> Array:
+        """The derivative in theta from the derivative in the coefficients."""
+        return gradient
+
+    def scores(self, coefficients: Array, features: Any, out: np.ndarray | None = None) -> Scores:
+        """v = g_theta(x), one row per row of the inputs; in the memory of `out` where that can be used."""
+        raise NotImplementedError
+
+    def pullback(self, features: Any, dv: Scores, out: np.ndarray | None = None) -> np.ndarray:
+        """The derivative in the coefficients of the sum over rows of <dv, v>; in the memory of `out` where that is given."""
+        raise NotImplementedError
+
+    def predict(self, theta: Array, inputs: Inputs) -> Scores:
+        """The scores of any number of rows; features are made block by block."""
+        coefficients = self.expand(theta)
+        if not self.makes_features:
+            return self.scores(coefficients, self.features(inputs))
+        blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[1]))))
+        parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]
+        return np.concatenate(parts) if parts else self.scores(coefficients, self.features(inputs))
+
+    # -- sums over points that come one by one -----------------------------------------------------------------------
+
+    @property
+    def grows(self) -> bool:
+        """Whether on a stream it is a sum over all points seen, rather than of a fixed number of features."""
+        return False
+
+    def growing(self, inputs: Inputs) -> Self:
+        """The same hypothesis with what it takes from a stream's first inputs, other than points."""
+        raise NotImplementedError
+
+    def expansion(self, centres: Inputs) -> Self:
+        """The hypothesis whose theta are plain coefficients on these centres, then the constants."""
+        raise NotImplementedError
+
+    def diagonal(self, inputs: Inputs) -> np.ndarray:
+        """The inner product of each point's features with themselves."""
+        raise NotImplementedError
+
+    # -- what preconditioners and stochastic solvers ask -------------------------------------------------------------
+
+    def coordinates(self, inputs: Inputs) -> Any:
+        """Features on which theta itself are the coefficients."""
+        return inputs
+
+    def squared_norms(self, coordinates: Any) -> np.ndarray:
+        """The squared norm of the map from theta to one score, for rows in coordinates."""
+        raise NotImplementedError
+
+    def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        """The features' moments in theta's coordinates under weights that sum to one."""
+        raise NotImplementedError
 
 
 def row_blocks(X: Any, rows: int) -> list[slice]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from .base import Array, Varying
+from ..parallel import SERIAL, Executor
+from .base import Array, Hypothesis, Inputs, Moments
 from .gram import gram, spectrum, whitening
-from .linear import Linear, _spectrum
+from .linear import Linear
 
 _LIMIT = 20_000  # training points whose n x n matrix is still worth its eigendecomposition
 
@@ -29,7 +29,6 @@ class Kernel(Linear):
     """
 
     name = "kernel"
-    dtypes = (np.float64,)
     basis_: Any
 
     def __init__(
@@ -40,7 +39,6 @@ class Kernel(Linear):
         coef0: float = 1,
         kernel_params: dict | None = None,
         fit_intercept: bool = True,
-        shared: bool = False,
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -48,38 +46,62 @@ class Kernel(Linear):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
-        self.shared = shared
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls(), cls("laplacian", gamma=0.3, shared=True), cls("polynomial", degree=2, fit_intercept=False)]
+        return [cls(), cls("laplacian", gamma=0.3), cls("polynomial", degree=2, fit_intercept=False)]
 
-    def bind(self, X: Any) -> Self:
+    @property
+    def dtypes(self) -> tuple[type, ...]:
+        return (np.float64,)
+
+    @property
+    def whitened(self) -> bool:
+        return True
+
+    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
         bound = self.with_params()
-        bound._settle(X)
+        bound._settle(inputs, weights)
         return bound
 
-    def agrees(self, other: Any) -> bool:
-        return self == other and np.array_equal(self.basis_, other.basis_)
+    def agrees(self, other: Hypothesis) -> bool:
+        return self == other and np.array_equal(self.basis_, other.basis_)  # type: ignore[attr-defined]
 
-    def expansion(self, centres: Any) -> Self:
-        """The hypothesis whose theta are plain coefficients on these centres, then the intercepts; for growing sums."""
+    def check(self, estimator: str) -> None:
+        if self.kernel == "precomputed":
+            raise ValueError(f"{estimator} builds its own rows of features: pass the kernel itself, not its matrix.")
+
+    @property
+    def grows(self) -> bool:
+        return True
+
+    def growing(self, inputs: Inputs) -> Self:
+        if self.kernel == "precomputed":
+            raise ValueError("A stream cannot use a precomputed kernel, which knows only its training points.")
+        return self.with_params(gamma=self.expansion(inputs).gram_.gamma)
+
+    def expansion(self, centres: Inputs) -> Self:
         bound = self.with_params()
         bound.gram_ = bound._gram(centres, centres)
         bound.mean_, bound.basis_ = np.zeros(bound.gram_.size), None
         return bound
 
-    def _settle(self, X: Any) -> None:
-        """Centres, coordinates and their second moments."""
+    def diagonal(self, inputs: Inputs) -> np.ndarray:
+        return self.gram_.diagonal(inputs)
+
+    def _settle(self, X: Any, weights: np.ndarray | None) -> None:
+        """Centres, coordinates and their second moments, under weights on the rows."""
         n = X.shape[0]
         if n > _LIMIT:
             raise ValueError(
                 f"hypothesis='kernel' decomposes an n x n matrix, and n = {n} is above {_LIMIT}; use hypothesis='nystrom'."
             )
-        self.gram_ = self._gram(X, X)
+        weights = np.ones(n) if weights is None else weights * (n / weights.sum())
+        self.gram_ = self._gram(X, X[weights > 0])
         k = np.array(self.gram_(X), dtype=float)
-        values, vectors, self.mean_ = spectrum(k, self.fit_intercept)
-        values, self.basis_ = whitening(values, vectors)
+        values, vectors, self.mean_ = spectrum(k, self.fit_intercept, weights)
+        values, basis = whitening(values, vectors)
+        self.basis_ = np.sqrt(weights)[:, None] * basis
         self.moments_ = values / n
 
     def _gram(self, centres: Any, X: Any) -> Any:
@@ -87,8 +109,11 @@ class Kernel(Linear):
 
     # -- from coordinates to coefficients on the centres, and back ---------------------------------------------------
 
-    def _rank(self, X: Any) -> int:
+    def rank(self, inputs: Inputs) -> int:
         return self.basis_.shape[1]
+
+    def work(self, inputs: Inputs) -> float:
+        return float(inputs.shape[0] * self.width(inputs.shape[1]))
 
     def width(self, inputs: int) -> int:
         return len(self.mean_)
@@ -97,11 +122,11 @@ class Kernel(Linear):
     def makes_features(self) -> bool:
         return self.kernel != "precomputed"
 
-    def features(self, X: Any) -> np.ndarray:
-        return self.gram_(X)
+    def sparse(self, inputs: Inputs) -> bool:
+        return False
 
-    def compiled_pass(self, X: Any) -> None:
-        return None  # that of linear scores reads the inputs themselves
+    def features(self, inputs: Inputs, executor: Executor = SERIAL) -> np.ndarray:
+        return self.gram_(inputs)
 
     def expand(self, theta: Array) -> Array:
         # The intercept in theta is the one at the mean of the features, which makes it uncorrelated with them.
@@ -116,29 +141,8 @@ class Kernel(Linear):
         constants = gradient[m:]
         return np.concatenate([self.basis_.T @ (gradient[:m] - self.mean_[:, None] * constants.sum(0)), constants])
 
-    def coordinates(self, X: Any) -> np.ndarray:
-        return (self.gram_(X) - self.mean_) @ self.basis_
+    def coordinates(self, inputs: Inputs) -> np.ndarray:
+        return (self.gram_(inputs) - self.mean_) @ self.basis_
 
-    def sharpens(self, X: Any) -> bool:
-        return False
-
-    def preconditioner(
-        self,
-        X: Any,
-        weights: np.ndarray,
-        curvature: np.ndarray,
-        alpha: float,
-        threads: int = 1,
-        varying: Varying | None = None,
-    ) -> Callable[[Array], Array]:
-        """Where every example had the mean curvature A, the Hessian would be A (x) diag(moments) + alpha: its inverse."""
-        rank = self.basis_.shape[1]
-        if self.shared:
-            full = np.diag(curvature) if curvature.ndim == 1 else curvature
-            across = np.linalg.pinv(full, hermitian=True, rcond=1e-10)
-            along = 1 / (full.sum() * self.moments_ + alpha)[:, None]
-            return lambda g: np.concatenate([along * g[:rank], across @ g[rank:]])
-        a, u = _spectrum(curvature)
-        inverse = np.where(a > 1e-10 * a.max(), 1 / np.maximum(a, 1e-300), 0.0)
-        scale = np.vstack([1 / (np.outer(self.moments_, a) + alpha), inverse])
-        return (lambda g: scale * g) if u is None else (lambda g: (scale * (g @ u)) @ u.T)
+    def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        return Moments(np.zeros(len(self.moments_)), self.moments_)

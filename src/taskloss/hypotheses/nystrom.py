@@ -43,7 +43,6 @@ class Nystrom(Kernel):
         kernel_params: dict | None = None,
         centres: str = "uniform",
         fit_intercept: bool = True,
-        shared: bool = False,
         random_state: Any = 0,
     ):
         self.n_centres = n_centres
@@ -54,14 +53,17 @@ class Nystrom(Kernel):
         self.kernel_params = kernel_params
         self.centres = centres
         self.fit_intercept = fit_intercept
-        self.shared = shared
         self.random_state = random_state
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls(5), cls(5, "laplacian", gamma=0.3, shared=True), cls(6, centres="leverage", fit_intercept=False)]
+        return [cls(5), cls(5, "laplacian", gamma=0.3), cls(6, centres="leverage", fit_intercept=False)]
 
-    def _settle(self, X: Any) -> None:
+    @property
+    def grows(self) -> bool:
+        return False
+
+    def _settle(self, X: Any, weights: np.ndarray | None) -> None:
         if self.kernel == "precomputed":
             raise ValueError(
                 "Nystrom makes kernel values as it needs them: give it the kernel, or use Kernel('precomputed')."

@@ -187,7 +187,7 @@ class ChainCost(SequenceLoss):
         expected *= weights[forest.children, None]
         states = np.empty(forest.n_nodes, dtype=np.int64)
         for trees in _tree_blocks(forest, z * z):
-            some, at = forest.subset(trees), forest.nodes_of(trees)
+            some, at = forest.take(trees), forest.nodes_of(trees)
             steps = -expected[forest.edge_of[at[some.parents >= 0]]][:, group.ravel()].reshape(-1, z, z)
             states[at] = maximise(some, *limits.apply(some, -cost[at], steps))[1]
         return states

@@ -120,22 +120,26 @@ class Forest:
         """Consecutive trees with about so many nodes, and their shape; the last answer is kept."""
         if self._blocks is None or self._blocks[0] != nodes:
             cuts = [*np.flatnonzero(np.diff(self.offsets[1:] // max(nodes, 1), prepend=-1)).tolist(), len(self)]
-            found = []
-            for a, b in itertools.pairwise(cuts):
-                parents = self.parents[self.offsets[a] : self.offsets[b]] - self.offsets[a]
-                offsets = self.offsets[a : b + 1] - self.offsets[a]
-                found.append((slice(a, b), Forest(np.maximum(parents, -1), offsets, self.numbers[a:b])))
-            self._blocks = nodes, found
+            parts = [slice(a, b) for a, b in itertools.pairwise(cuts)]
+            self._blocks = nodes, [(part, self.take(part)) for part in parts]
         return self._blocks[1]
 
     def nodes_of(self, trees: np.ndarray) -> np.ndarray:
-        return np.flatnonzero(np.isin(self.tree_of, trees))
+        """The nodes of some trees, tree by tree in the given order."""
+        lengths = self.lengths[trees]
+        stops = np.cumsum(lengths)
+        return np.arange(stops[-1] if len(stops) else 0) + np.repeat(self.offsets[trees] - (stops - lengths), lengths)
 
-    def subset(self, trees: np.ndarray) -> Forest:
-        """Some of the trees, in ascending order."""
-        nodes = self.nodes_of(trees)
-        offsets = np.concatenate([[0], np.cumsum(self.lengths[trees])])
-        shift = np.repeat(self.offsets[trees] - offsets[:-1], self.lengths[trees])
+    def take(self, trees: Any) -> Forest:
+        """Some of the trees, by a slice or by their numbers, in the given order."""
+        if isinstance(trees, slice):
+            low, high, _ = trees.indices(len(self))
+            first = self.offsets[low]
+            parents = np.maximum(self.parents[first : self.offsets[high]] - first, -1)
+            return Forest(parents, self.offsets[low : high + 1] - first, self.numbers[low:high])
+        nodes, lengths = self.nodes_of(trees), self.lengths[trees]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        shift = np.repeat(self.offsets[trees] - offsets[:-1], lengths)
         parents = np.where(self.parents[nodes] < 0, -1, self.parents[nodes] - shift)
         return Forest(parents, offsets, self.numbers[trees])
 
@@ -352,7 +356,7 @@ def _mend(
     forest: Forest, unary: Any, pairwise: Any, weights: Any, pairs: str, trees: Any, log_z: Any, mu: Any, pair: Any
 ) -> Any:
     """Fill in the trees that need logarithms."""
-    some, nodes = forest.subset(trees), forest.nodes_of(trees)
+    some, nodes = forest.take(trees), forest.nodes_of(trees)
     edges = forest.edge_of[nodes[forest.parents[nodes] >= 0]]
     part = pairwise if pairwise.ndim == 2 else pairwise[edges]
     log_z[trees], mu[nodes], joint = _plain(
@@ -363,6 +367,40 @@ def _mend(
     if pairs == "all":
         pair[edges] = joint
     return pair
+
+
+def covariance(
+    forest: Forest, nodes: np.ndarray, edges: np.ndarray, u_nodes: np.ndarray, u_edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cov(phi) u under the law with these marginals, for u of nodes and of edges (one for each, or one table for all).
+
+    Each coordinate is mu times (E[<u, phi> | that coordinate is on] - <u, mu>). The law is Markov: the expectation given a
+    node's state is what lies below it, f, plus what lies beside and above it, g; both pass along the edges.
+    """
+    f, g, from_child = u_nodes.copy(), np.zeros_like(u_nodes), np.zeros_like(u_nodes)
+    given_edges = np.empty_like(edges)
+    for level in reversed(forest.levels[1:]):
+        parents, e = forest.parents[level], forest.edge_of[level]
+        down = _ratio(edges[e], nodes[parents][:, :, None])
+        from_child[level] = (down * (_pairs(forest, u_edges, level) + f[level][:, None, :])).sum(-1)
+        np.add.at(f, parents, from_child[level])
+    for level in forest.levels[1:]:
+        parents, e = forest.parents[level], forest.edge_of[level]
+        up = _ratio(edges[e], nodes[level][:, None, :])
+        outside = f[parents] + g[parents] - from_child[level]
+        given = outside[:, :, None] + _pairs(forest, u_edges, level)
+        g[level] = (up * given).sum(-2)
+        given_edges[e] = given + f[level][:, None, :]
+    mean = np.bincount(forest.tree_of, (u_nodes * nodes).sum(-1), len(forest))
+    if forest.n_edges:
+        tree_of = forest.tree_of[forest.children]
+        mean += np.bincount(tree_of, (u_edges * edges).sum((-2, -1)), len(forest))
+        given_edges -= mean[tree_of][:, None, None]
+    return nodes * (f + g - mean[forest.tree_of][:, None]), edges * given_edges
+
+
+def _ratio(joint: np.ndarray, marginal: np.ndarray) -> np.ndarray:
+    return joint / np.where(marginal > 0, marginal, 1.0)
 
 
 def maximise(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from .._threads import blas_threads, pool
+from ..parallel import Executor
 
 _COMPILED = 1 << 15  # scores in all above which loading the compiled solver is worth it
-_THREAD_WORK = 1 << 22  # operations in all below which threads cost more than they give
+_OPERATION = 4  # multiplications that one costs
 
 
 def assign(scores: Any, outliers: bool = False, method: str = "auto") -> np.ndarray:
@@ -55,14 +53,9 @@ def assign_with_duals(scores: np.ndarray, outliers: bool) -> tuple[np.ndarray, n
 
 
 def in_threads(work: Callable[[slice], Any], count: int, operations: float) -> None:
-    """work(slice) over slices of range(count), on as many threads as BLAS may use where the work is worth it."""
-    inside = threading.current_thread().name.startswith("taskloss")  # a thread of the pool must not wait for the pool
-    threads = 1 if inside or operations < _THREAD_WORK else min(blas_threads(), count)
-    if threads == 1:
-        work(slice(0, count))
-        return
-    stops = [count * t // (4 * threads) for t in range(4 * threads + 1)]
-    list(pool().map(work, [slice(a, b) for a, b in pairwise(stops) if a < b]))
+    """work(slice) over slices of range(count); an operation of a matching counts as several multiplications."""
+    executor = Executor.for_work(_OPERATION * operations, count)
+    executor.over(work, count, 4 * executor.threads if executor.threads > 1 else 1)
 
 
 def check_scores(scores: Any, outliers: bool) -> np.ndarray:

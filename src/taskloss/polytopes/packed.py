@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._threads import blas_threads, pool
+from ..parallel import Executor
 from ._forest import Forest, check_offsets, k_best, marginals, maximise, sample
 from .chain import Chain
 
-_THREAD_WORK = 1 << 22  # products of messages below which threads cost more than they give
+_MESSAGE = 4  # multiplications that a product of messages counts for
 
 
 class PackedChains:
@@ -84,8 +84,8 @@ class PackedChains:
         """work(forest, unary, pairwise) on blocks of consecutive sequences, one for each thread where that pays."""
         unary, pairwise = self._check(unary, pairwise)
         forest = self._forest
-        threads = blas_threads() if forest.n_nodes * self.n_states**2 >= _THREAD_WORK else 1
-        if threads == 1:
+        executor = Executor.for_work(_MESSAGE * forest.n_nodes * self.n_states**2, len(forest))
+        if executor.threads == 1:
             return [work(forest, unary, pairwise)]
 
         def run(block: tuple[slice, Forest]) -> Any:
@@ -94,4 +94,4 @@ class PackedChains:
             steps = pairwise if pairwise.ndim == 2 else pairwise[nodes.start - trees.start : nodes.stop - trees.stop]
             return work(some, unary[nodes], steps)
 
-        return list(pool().map(run, forest.blocks(-(-forest.n_nodes // threads))))
+        return executor.map(run, forest.blocks(-(-forest.n_nodes // executor.threads)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._arrays import array_namespace, device, log, xlogx
 from .._numpy import like, to_numpy
-from ._forest import Forest, k_best, marginals, maximise, sample
+from ._forest import Forest, covariance, k_best, marginals, maximise, sample
 from .base import Array, Polytope, listable
 
 
@@ -142,26 +142,12 @@ class Tree(Polytope):
         return lambda u: like(self._covariance(mu, to_numpy(u)), v)
 
     def _covariance(self, mu: np.ndarray, u: np.ndarray) -> np.ndarray:
-        # Cov(phi) u = mu * (E[<u, phi> | that coordinate is on] - <u, mu>). The law is Markov: the expectation given a
-        # node's state is what lies below it, f, plus what lies beside and above it, g; both pass along the edges.
-        parents = self._parents()
-        nodes, edges = self.split(mu)
-        u_nodes, u_edges = self.split(np.broadcast_to(np.asarray(u, dtype=float), mu.shape))
-        f, g = u_nodes.copy(), np.zeros_like(u_nodes)
-        from_child = np.zeros_like(u_nodes)
-        for i in range(len(parents) - 1, 0, -1):
-            down = _ratio(edges[..., i - 1, :, :], nodes[..., parents[i], :, None])
-            from_child[..., i, :] = (down * (u_edges[..., i - 1, :, :] + f[..., i, None, :])).sum(-1)
-            f[..., parents[i], :] += from_child[..., i, :]
-        given_edges = np.empty_like(u_edges)
-        for i in range(1, len(parents)):
-            up = _ratio(edges[..., i - 1, :, :], nodes[..., i, None, :])
-            outside = (f + g)[..., parents[i], :] - from_child[..., i, :]
-            given_edges[..., i - 1, :, :] = outside[..., :, None] + u_edges[..., i - 1, :, :]
-            g[..., i, :] = (up * given_edges[..., i - 1, :, :]).sum(-2)
-            given_edges[..., i - 1, :, :] += f[..., i, None, :]
-        given = self.join(f + g, given_edges)
-        return mu * (given - (np.asarray(u) * mu).sum(-1, keepdims=True))
+        t, k, batch = self.n_nodes, self.n_states, mu.shape[:-1]
+        forest = Forest.copies(self._parents(), mu.size // mu.shape[-1])
+        given = np.broadcast_to(np.asarray(u, dtype=float), mu.shape)
+        packed = [a.reshape(-1, *a.shape[len(batch) + 1 :]) for x in (mu, given) for a in self.split(x)]
+        nodes, edges = covariance(forest, *packed)
+        return self.join(nodes.reshape(*batch, t, k), edges.reshape(*batch, t - 1, k, k))
 
     # -- geometry ----------------------------------------------------------------------------------------------------
 
@@ -246,10 +232,6 @@ class Tree(Polytope):
 
     def norm(self, order: float) -> float:
         return float(np.linalg.norm(np.ones(2 * self.n_nodes - 1), ord=order))
-
-
-def _ratio(joint: np.ndarray, marginal: np.ndarray) -> np.ndarray:
-    return joint / np.where(marginal > 0, marginal, 1.0)
 
 
 def _project(u: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -165,7 +165,7 @@ class Expansion:
         for rows in batches(len(chunk), self.solver.batch_size):
             here, count = slice(old + rows.start, old + rows.stop), rows.stop - rows.start
             v = self.scale * (k[rows, : here.start] @ self.mixed(self.c[: here.start]) + self.constant * self.sums)
-            dv = chunk.surrogate_gradient(v, rows)
+            dv = chunk.score_gradient(v, rows)
             self.steps += 1
             eta = self.bounds.step(self.steps) / count
             mixed, total = self.mixed(dv), dv.sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -19,8 +19,10 @@ _STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has
 class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
-    `refresh`, where it has one, says after how many steps its preconditioner is worth making anew.
+    `refresh` says after how many steps its preconditioner is worth making anew.
     """
+
+    refresh: int
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
 
@@ -68,6 +70,10 @@ class Solver(Part):
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         raise NotImplementedError
+
+    def within(self, tol: float, max_iter: int) -> Self:
+        """The same solver with these limits, where it has such."""
+        return self
 
     def check(self, objective: Any) -> None:
         """One sentence about what the objective lacks."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
@@ -41,6 +42,9 @@ class Descent(Solver):
 
     tol: float
     max_iter: int
+
+    def within(self, tol: float, max_iter: int) -> Self:
+        return self.with_params(tol=tol, max_iter=max_iter)
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
@@ -158,7 +162,7 @@ class _Preconditioner:
     """
 
     def __init__(self, objective: Objective, every: int):
-        self.make = getattr(objective, "preconditioner", lambda theta: lambda g: g)
+        self.make = objective.preconditioner
         self.next, self.every, self.iteration = 0, every, 0
 
     def at(self, theta: Array) -> None:
@@ -184,7 +188,7 @@ class LBFGS(Descent):
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
         pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
         scale: np.ndarray | float = 1.0
-        precondition = _Preconditioner(objective, getattr(objective, "refresh", 12))
+        precondition = _Preconditioner(objective, objective.refresh)
 
         def direction(search: _Search) -> Array:
             nonlocal scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,10 +29,7 @@ class Surrogate(Part):
     """
 
     canonical: ClassVar[bool] = True
-    needs_intercept: ClassVar[bool] = False
-    smoothing: ClassVar[float] = (
-        0.0  # how much of the domain's centre to mix into labels where S has to act as a barrier
-    )
+    ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
 
     @property
     def calibrated(self) -> bool:
@@ -48,8 +45,8 @@ class Surrogate(Part):
         return None
 
     @property
-    def even(self) -> bool:
-        """Whether h is the same at every vertex of the domain, as it is at labels."""
+    def constant_on_vertices(self) -> bool:
+        """Whether h is the same at every vertex of the domain, and so at every label."""
         return False
 
     @property
@@ -145,10 +142,6 @@ class Surrogate(Part):
             columns.append(xp.sum((up - down) * (mu - phi), axis=-1) / (2 * step))
         return value, xp.stack(columns, axis=-1)
 
-    def compiled_risk(self) -> CompiledRisk | None:
-        """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without."""
-        return None
-
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         """The linear map u -> (second derivative of S in v) u; by central differences where a surrogate gives none."""
 
@@ -159,33 +152,19 @@ class Surrogate(Part):
 
         return product
 
+    def check_single_steps(self) -> None:
+        """Refuse, in one sentence, scores that a step on one example can put out of order."""
+        if self.ordered:
+            raise ValueError(
+                f"{self!r} is finite for ordered scores only, which steps on single examples do not keep: use 'all-thresholds', "
+                "or solver='lbfgs' or 'newton'."
+            )
+
     def start(self, mu: np.ndarray) -> np.ndarray:
         """Finite scores for the best constant prediction: the link at the mean moments, pulled inside the domain."""
         if self.domain is not None:
             mu = 0.999 * mu + 0.001 * self.domain.center()
         return self.link(mu)
-
-
-class CompiledRisk(NamedTuple):
-    """A compiled pass by its name, "logistic" or "softmax", with the one number that it takes."""
-
-    name: str
-    parameter: float
-
-    @property
-    def kernel(self) -> int:
-        return ("logistic", "softmax").index(self.name)
-
-    def sums(self, k: int) -> np.ndarray:
-        """Room for the sums over examples: one for each score where these are problems of their own."""
-        return np.zeros(k if self.name == "logistic" else 1)
-
-    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from .._compiled.pointwise import risk
-
-        sums = self.sums(v.shape[1])
-        risk(self.kernel, self.parameter, v, phi, w, sums)
-        return sums, v
 
 
 def automatic(polytope: Polytope) -> Surrogate:

@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import array_namespace
-from ..margins import Logistic, Margin, Square
+from ..margins import Margin, Square
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
-from .base import Array, CompiledRisk, Surrogate
+from .base import Array, Surrogate
 
 
 class Coordinatewise(Surrogate):
@@ -64,7 +64,7 @@ class Coordinatewise(Surrogate):
         return True
 
     @property
-    def even(self) -> bool:
+    def constant_on_vertices(self) -> bool:
         return True  # h(q) = h(1 - q) for every margin
 
     def _sized(self, polytope: Polytope) -> Self:
@@ -98,9 +98,6 @@ class Coordinatewise(Surrogate):
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         return self.phi_margin.risk_and_derivative(v, self._q(phi))
-
-    def compiled_risk(self) -> CompiledRisk | None:
-        return CompiledRisk("logistic", float(self.low)) if isinstance(self.phi_margin, Logistic) else None
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))

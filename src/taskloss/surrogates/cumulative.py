@@ -136,8 +136,7 @@ class CumulativeLink(Surrogate):
 
     name = "cumulative-link"
     canonical = False
-    needs_intercept = True
-    smoothing = 1e-4
+    ordered = True
     aliases = {"link": "_link"}
 
     def __init__(self, link: Any = "logit", n_classes: int | None = None):
@@ -157,7 +156,7 @@ class CumulativeLink(Surrogate):
         return None if self.n_classes is None else self.n_classes - 1
 
     @property
-    def even(self) -> bool:
+    def constant_on_vertices(self) -> bool:
         return True
 
     def _sized(self, polytope: Polytope) -> Self:

@@ -10,7 +10,7 @@ from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
-from .base import Array, CompiledRisk, Surrogate
+from .base import Array, Surrogate
 
 
 class MaxEntropy(Surrogate):
@@ -52,15 +52,8 @@ class MaxEntropy(Surrogate):
         a, mu = self._polytope.log_partition_and_marginals(v)
         return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
 
-    def compiled_risk(self) -> CompiledRisk | None:
-        simplices = getattr(self._polytope, "factors", [self._polytope])
-        width = simplices[0].size
-        if not all(isinstance(s, Simplex) and s.size == width for s in simplices):
-            return None
-        return CompiledRisk("softmax", float(width))
-
     @property
-    def even(self) -> bool:
+    def constant_on_vertices(self) -> bool:
         return True  # the entropy of a single label is zero
 
     @property

@@ -1,0 +1,211 @@
+"""Scores of packed chains and trees: any hypothesis for the nodes, and a table for the edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..parallel import SERIAL, Executor
+from ..polytopes._forest import Forest
+from .base import Array, Hypothesis
+
+
+@dataclass(frozen=True)
+class NodeEdgeScores:
+    """Scores of nodes (nodes, K), and of edges: one table (K, K) that all share, or one for each edge (edges, K, K)."""
+
+    nodes: Array
+    edges: Array
+
+    def __mul__(self, scale: float) -> NodeEdgeScores:
+        return NodeEdgeScores(self.nodes * scale, self.edges * scale)
+
+    def __add__(self, other: NodeEdgeScores) -> NodeEdgeScores:
+        return NodeEdgeScores(self.nodes + other.nodes, self.edges + other.edges)
+
+
+class ForestRows(NamedTuple):
+    """Rows of all nodes of some trees, the trees' shape, and the rows on which the scores of their edges depend, if any do."""
+
+    rows: Any
+    forest: Forest
+    edges: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.rows.dtype
+
+
+class Structured(Hypothesis):
+    """Node scores W x_t + b by any hypothesis; edge scores T, or T + P x_t with the features of the edge's lower end.
+
+    node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
+    ends: scores of their own for the first node of each tree, its root, and for the last.
+
+    theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for last
+    nodes, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
+    """
+
+    name = "structured"
+
+    def __init__(self, node: Any = "linear", edges: Any = None, ends: bool = True):
+        self.node = node
+        self.edges = edges
+        self.ends = ends
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(), cls(edges=[1, 0], ends=False), cls("kernel")]
+
+    @property
+    def _node(self) -> Hypothesis:
+        return Hypothesis.resolve(self.node)
+
+    @property
+    def dtypes(self) -> tuple[type, ...]:
+        return self._node.dtypes
+
+    @property
+    def fit_intercept(self) -> bool:  # type: ignore[override]
+        return self._node.fit_intercept
+
+    @property
+    def whitened(self) -> bool:
+        return self._node.whitened
+
+    @property
+    def makes_features(self) -> bool:
+        return self._node.makes_features
+
+    def bind(self, inputs: ForestRows, weights: np.ndarray | None = None) -> Self:
+        return self.with_params(node=self._node.bind(inputs.rows, weights))
+
+    def agrees(self, other: Hypothesis) -> bool:
+        same = isinstance(other, Structured) and self.ends == other.ends and np.array_equal(self._edges, other._edges)
+        return same and self._node.agrees(other._node)  # type: ignore[union-attr]
+
+    def check(self, estimator: str) -> None:
+        self._node.check(estimator)
+
+    # -- theta -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _edges(self) -> np.ndarray:
+        return np.asarray([] if self.edges is None else self.edges, dtype=np.int64)
+
+    def parts(self, theta: Array) -> dict[str, Array]:
+        """Views of the pieces of theta, or of the coefficients, by name."""
+        k = theta.shape[1]
+        tables, ends = len(self._edges) * k, 2 * self.ends
+        first = len(theta) - k - ends - tables
+        found = {"node": theta[:first], "transition": theta[first : first + k]}
+        if self.ends:
+            found |= {"start": theta[first + k], "end": theta[first + k + 1]}
+        if self.edges is not None:
+            found["edges"] = theta[first + k + ends :].reshape(-1, k * k)
+        return found
+
+    def start(self, inputs: ForestRows, scores: np.ndarray) -> np.ndarray:
+        k = len(scores)
+        rest = k + 2 * self.ends + len(self._edges) * k
+        return np.vstack([self._node.start(inputs.rows, scores), np.zeros((rest, k))])
+
+    def rank(self, inputs: ForestRows) -> int:
+        return self._node.rank(inputs.rows)
+
+    def penalised(self, inputs: ForestRows, theta: np.ndarray) -> np.ndarray:
+        mask = np.ones(len(theta))
+        node = self.parts(theta)["node"]
+        mask[: len(node)] = self._node.penalised(inputs.rows, node)
+        return mask
+
+    def width(self, inputs: int) -> int:
+        return self._node.width(inputs)
+
+    def work(self, inputs: ForestRows) -> float:
+        return self._node.work(inputs.rows)
+
+    # -- scores ------------------------------------------------------------------------------------------------------
+
+    def piece(self, inputs: ForestRows, rows: Any) -> ForestRows:
+        """Whole trees: rows that begin and end with one."""
+        forest, edges = inputs.forest, inputs.edges
+        if isinstance(rows, slice):
+            low, high, _ = rows.indices(forest.n_nodes)
+            trees: Any = slice(*np.searchsorted(forest.offsets, [low, high]).tolist())
+            some = edges if edges is None else edges[low - trees.start : high - trees.stop]
+        else:
+            trees = forest.tree_of[rows[np.flatnonzero(forest.parents[rows] < 0)]]
+            some = edges if edges is None else edges[forest.edge_of[rows[forest.parents[rows] >= 0]]]
+        return ForestRows(self._node.piece(inputs.rows, rows), forest.take(trees), some)
+
+    def sparse(self, inputs: ForestRows) -> bool:
+        return self._node.sparse(inputs.rows)
+
+    def _edge_rows(self, inputs: ForestRows) -> Any:
+        return None if self.edges is None else inputs.rows[:, self._edges][inputs.forest.children]
+
+    def features(self, inputs: ForestRows, executor: Executor = SERIAL) -> ForestRows:
+        return ForestRows(self._node.features(inputs.rows, executor), inputs.forest, self._edge_rows(inputs))
+
+    def coordinates(self, inputs: ForestRows) -> ForestRows:
+        return ForestRows(self._node.coordinates(inputs.rows), inputs.forest, self._edge_rows(inputs))
+
+    def squared_norms(self, coordinates: ForestRows) -> np.ndarray:
+        norms = self._node.squared_norms(coordinates.rows)
+        children = coordinates.forest.children
+        norms[children] += 1.0
+        if coordinates.edges is not None:
+            norms[children] += np.asarray(
+                coordinates.edges.multiply(coordinates.edges).sum(1)
+                if hasattr(coordinates.edges, "multiply")
+                else (coordinates.edges**2).sum(1)
+            ).ravel()
+        if self.ends:
+            norms[coordinates.forest.offsets[:-1]] += 1.0
+            norms[coordinates.forest.offsets[1:] - 1] += 1.0
+        return norms
+
+    def expand(self, theta: Array) -> Array:
+        return self._on_nodes(theta, self._node.expand)
+
+    def contract(self, gradient: Array) -> Array:
+        return self._on_nodes(gradient, self._node.contract)
+
+    def _on_nodes(self, theta: Array, change: Any) -> Array:
+        node = self.parts(theta)["node"]
+        changed = change(node)
+        return theta if changed is node else np.concatenate([changed, theta[len(node) :]])
+
+    def scores(self, coefficients: Array, features: ForestRows, out: np.ndarray | None = None) -> NodeEdgeScores:
+        parts, forest = self.parts(coefficients), features.forest
+        nodes = np.ascontiguousarray(self._node.scores(parts["node"], features.rows, out))
+        if self.ends:
+            nodes[forest.offsets[:-1]] += parts["start"]
+            nodes[forest.offsets[1:] - 1] += parts["end"]
+        if features.edges is None:
+            return NodeEdgeScores(nodes, parts["transition"])
+        k = coefficients.shape[1]
+        return NodeEdgeScores(nodes, parts["transition"] + (features.edges @ parts["edges"]).reshape(-1, k, k))
+
+    def pullback(self, features: ForestRows, dv: NodeEdgeScores, out: np.ndarray | None = None) -> np.ndarray:
+        nodes, edges, forest = dv.nodes, dv.edges, features.forest
+        k = nodes.shape[1]
+        if out is None:
+            rest = k + 2 * self.ends + len(self._edges) * k
+            out = np.empty((features.rows.shape[1] + 1 + rest, k), dtype=nodes.dtype)
+        parts = self.parts(out)
+        self._node.pullback(features.rows, nodes, parts["node"])
+        parts["transition"][:] = edges if edges.ndim == 2 else edges.sum(axis=0)
+        if self.ends:
+            parts["start"][:] = nodes[forest.offsets[:-1]].sum(axis=0)
+            parts["end"][:] = nodes[forest.offsets[1:] - 1].sum(axis=0)
+        if features.edges is not None:
+            parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), -1)
+        return out

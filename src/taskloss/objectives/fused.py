@@ -1,0 +1,100 @@
+"""Compiled passes in place of plain ones, where there are some: the one place that asks parts for their types.
+
+`pointwise` finds the compiled pass over a block of scores for a surrogate, `whole_pass` the one that also makes linear
+scores and pulls their gradient back on the way. A law holds each equal to the plain code that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..hypotheses.base import Hypothesis
+from ..hypotheses.linear import Linear
+from ..hypotheses.thresholds import Thresholds
+from ..margins import Logistic
+from ..polytopes.product import Product
+from ..polytopes.simplex import Simplex
+from ..surrogates.base import Surrogate
+from ..surrogates.chaincrf import ChainCRF
+from ..surrogates.coordinatewise import Coordinatewise
+from ..surrogates.maxentropy import MaxEntropy
+
+if TYPE_CHECKING:
+    from .scores import ScoreRisk
+
+Array = Any
+
+_PASS_ROWS = 512  # BLAS takes half as long again for few scores of more rows than that
+_PASS_BYTES = 1 << 19  # of rows and their scores that stay in a core's cache
+_LOGISTIC, _SOFTMAX = 0, 1  # the numbers of the kernels in `_compiled.pointwise.risk`
+
+
+class Pointwise(NamedTuple):
+    """(v, phi, w) -> w @ terms of `risk_and_gradient`, and v becomes w * gradient, in one compiled pass.
+
+    kernel: its number in `_compiled.pointwise.risk`. parameter: the lower end of the cube, or the width of a simplex.
+    """
+
+    kernel: int
+    parameter: float
+
+    def sums(self, k: int) -> np.ndarray:
+        """Room for the sums over examples: one for each score where these are problems of their own."""
+        return np.zeros(k if self.kernel == _LOGISTIC else 1)
+
+    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> np.ndarray:
+        from .._compiled.pointwise import risk
+
+        sums = self.sums(v.shape[1])
+        risk(self.kernel, self.parameter, v, phi, w, sums)
+        return sums
+
+
+def pointwise(surrogate: Surrogate) -> Pointwise | None:
+    """The compiled pass over scores of a surrogate: logistic in each coordinate, or softmax over simplices of one size."""
+    if isinstance(surrogate, Coordinatewise):
+        return Pointwise(_LOGISTIC, float(surrogate.low)) if isinstance(surrogate.phi_margin, Logistic) else None
+    if not isinstance(surrogate, MaxEntropy):
+        return None
+    domain = surrogate.domain
+    factors = domain.factors if isinstance(domain, Product) else [domain]
+    simplices = [f for f in factors if isinstance(f, Simplex)]
+    if len(simplices) < len(factors) or len({s.size for s in simplices}) != 1:
+        return None
+    return Pointwise(_SOFTMAX, float(simplices[0].size))
+
+
+def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable[..., tuple[Any, Any]] | None:
+    """(coefficients, X, targets, weights) -> sums, and the derivative in the coefficients, of one thread's rows."""
+    from .scores import Rows
+
+    node = hypothesis.node if isinstance(hypothesis, Thresholds) else hypothesis
+    plain = isinstance(risk, Rows) and not risk.barrier and risk.offset is None
+    dense = isinstance(inputs, np.ndarray) and inputs.flags.c_contiguous
+    if type(node) is not Linear or not plain or not dense:
+        return None
+    kernel = pointwise(risk.surrogate)  # type: ignore[attr-defined]
+    return None if kernel is None else _linear_pass(kernel, hypothesis.shares_weights, node.fit_intercept)
+
+
+def _linear_pass(kernel: Pointwise, shared: bool, fit_intercept: bool) -> Callable[..., tuple[Any, Any]]:
+    from .._compiled.pointwise import linear_risk
+
+    def work(coefficients: Array, X: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[Any, Any]:
+        d, k = X.shape[1], phi.shape[1]
+        weights, constants = np.ascontiguousarray(coefficients[:d]), coefficients[d:].ravel()
+        sums, slopes, sides = kernel.sums(k), np.zeros(weights.shape[::-1]), np.zeros(k)
+        rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
+        linear_risk(kernel.kernel, kernel.parameter, X, weights, constants, phi, w, rows, sums, slopes, sides)
+        sides = sides if fit_intercept else np.zeros(k)
+        return sums, np.concatenate([slopes.T, sides[:, None] if shared else sides[None]])
+
+    return work
+
+
+def packed(surrogate: Surrogate) -> bool:
+    """Whether a surrogate is the maximum entropy of whatever trees it is bound to, which one packed recursion serves."""
+    return type(surrogate) in (MaxEntropy, ChainCRF) and surrogate.domain is None

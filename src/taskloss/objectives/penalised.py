@@ -1,0 +1,250 @@
+"""The penalised risk as a function of theta: the one objective that solvers see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._threads import keep_pages
+from ..hypotheses.base import Hypothesis, Inputs, row_blocks
+from ..hypotheses.linear import MOMENTS_LIMIT
+from ..parallel import Executor
+from .fused import whole_pass
+from .preconditioners import Preconditioner, kronecker, low_rank_correction
+from .scores import Curvature, ScoreRisk
+from .stochastic import Chunk
+
+Array = Any
+
+_BLOCK_BYTES = 3 << 18  # a block of rows, its scores and the surrogate's temporaries stay in a core's cache
+_MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the cores' common cache
+_HELD_BYTES = 1 << 26  # features that are made are held up to this size
+_CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
+_CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
+_KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
+
+_SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
+_SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
+_SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
+_SAMPLE_LEAST = 128  # nor fewer rows than that
+_CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
+_CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
+
+
+class Piece(NamedTuple):
+    """Some examples: inputs of their rows, their features if these are held, their risk, and memory for their scores."""
+
+    inputs: Inputs
+    features: Any
+    risk: ScoreRisk
+    room: np.ndarray | None
+
+
+class PenalisedRisk:
+    """f(theta) = sum_i w_i S(g_theta(x_i), phi_i) + alpha/2 |theta|^2, over the rows of theta that are penalised.
+
+    Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each
+    column of theta; elsewhere theta is one column. The data are cut once into pieces, all views: blocks of dense rows that
+    fit the cache, or all sparse rows with the threads inside their products, since a pullback is as large as theta.
+    """
+
+    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
+        self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
+        self.start = hypothesis.start(inputs, risk.start())
+        self.penalised = hypothesis.penalised(inputs, self.start)[:, None]
+        self.separable = risk.separable and hypothesis.separable
+        work = hypothesis.work(inputs) * risk.n_scores
+        self.executor = Executor.for_work(max(work, risk.work))
+        if self.executor.compiled:
+            keep_pages()
+        self.corrects = (
+            not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
+            and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
+        )
+        self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
+        self.fused = whole_pass(hypothesis, inputs, risk) if self.executor.compiled else None
+        self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
+        self.pieces = self._cut()
+
+    # -- the solver's layout: one column for each independent problem ------------------------------------------------
+
+    def flatten(self, theta: Array) -> Array:
+        return theta if self.separable else theta.reshape(-1, 1)
+
+    def unflatten(self, theta: Array) -> Array:
+        return theta if self.separable else theta.reshape(self.start.shape)
+
+    def with_alpha(self, alpha: float) -> PenalisedRisk:
+        """The same risk under another penalty, on the same pieces."""
+        other = object.__new__(PenalisedRisk)
+        other.__dict__ |= self.__dict__ | {"alpha": alpha}
+        return other
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _cut(self) -> list[Piece]:
+        hypothesis, risk, n = self.hypothesis, self.risk, self.risk.n_rows
+        d, k = hypothesis.width(self.inputs.shape[1]), risk.n_scores
+        itemsize, threads = self.inputs.dtype.itemsize, self.executor.threads
+        made = hypothesis.makes_features
+        held = not made or 8 * n * d <= _HELD_BYTES
+        if self.fused is not None:
+            rows = -(-n // threads)  # a thread goes over its share in blocks of its own
+        elif hypothesis.sparse(self.inputs):
+            rows = n
+        elif made and not held:
+            rows = max(64, (_MADE_BYTES if threads > 1 else _BLOCK_BYTES) // (itemsize * d))
+        elif risk.cuts_freely:
+            rows = max(64, _BLOCK_BYTES // (itemsize * (d + 6 * k)))
+            if threads > 1:  # fewer, longer calls: threads meet at the interpreter's lock
+                rows = max(rows, min(2048, _CALL_WORK // (d * k)))
+        else:
+            rows = -(-n // threads)
+        cuts = [slice(0, risk.n_examples)] if rows >= n else risk.cut(rows)
+        return [self._piece(examples, held, len(cuts) == 1) for examples in cuts]
+
+    def _piece(self, examples: slice, held: bool, only: bool) -> Piece:
+        risk = self.risk if only else self.risk.take(examples)
+        inputs = self.inputs if only else self.hypothesis.piece(self.inputs, self.risk.rows_of(examples))
+        executor = self.executor if only else self.executor.inner
+        features = self.hypothesis.features(inputs, executor) if held else None
+        large = self.hypothesis.sparse(inputs) and risk.n_rows * risk.n_scores >= _KEPT_SCORES
+        room = np.empty((risk.n_rows, risk.n_scores), self.inputs.dtype) if large else None
+        return Piece(inputs, features, risk, room)
+
+    def _sum(self, work: Callable[[Piece, Executor], Any]) -> Any:
+        """The sum over pieces, which have the threads where they are several, and the one piece inside where not."""
+        if len(self.pieces) == 1:
+            return work(self.pieces[0], self.executor)
+        inner = self.executor.inner
+        return self.executor.sum(lambda piece: work(piece, inner), self.pieces)
+
+    def _features(self, piece: Piece) -> Any:
+        return self.hypothesis.features(piece.inputs) if piece.features is None else piece.features
+
+    # -- what a solver asks ------------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        """f, one number per column, and its gradient."""
+        full = self.unflatten(theta)
+        coefficients = self._coefficients(full)
+
+        def plain(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
+            features = self._features(piece)
+            v = self.hypothesis.scores(coefficients, features, piece.room)
+            value, dv = piece.risk.risk_and_gradient(v, out=v, executor=executor)
+            return value, self.hypothesis.pullback(features, dv)
+
+        def fused(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
+            weights = piece.risk.weights.astype(self.inputs.dtype, copy=False)
+            return self.fused(coefficients, piece.inputs, piece.risk.targets, weights)  # type: ignore
+
+        value, gradient = self._sum(plain if self.fused is None else fused)
+        value = value if self.separable else np.atleast_1d(value.sum())
+        gradient = self._penalise(self.hypothesis.contract(gradient), full)
+        penalties = self.alpha / 2 * np.einsum("pk,pk,pi->k", full, full, self.penalised)
+        value = value + (penalties if self.separable else penalties.sum())
+        return value + self.risk.constant / len(value), self.flatten(gradient)
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        """gradient + alpha theta on the rows that are penalised, in place where that is possible."""
+        gradient = np.asarray(gradient, dtype=float)
+        for rows in row_blocks(theta, max(1, (1 << 15) // theta.shape[1])):  # no temporary as large as theta
+            gradient[rows] += (self.alpha * self.penalised[rows]) * theta[rows]
+        return gradient
+
+    def _coefficients(self, theta: Array) -> Array:
+        return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
+
+    def hessian(self, theta: Array) -> Callable[[Array], Array]:
+        """The linear map direction -> Hessian direction at theta; keeps as many numbers as there are scores."""
+        coefficients = self._coefficients(self.unflatten(theta))
+
+        def curve(piece: Piece, executor: Executor) -> list:
+            v = self.hypothesis.scores(coefficients, self._features(piece))
+            return [(piece, piece.risk.hessian(v))]
+
+        maps = dict((id(piece), product) for piece, product in self._sum(curve))
+
+        def product(direction: Array) -> Array:
+            full = self.unflatten(direction)
+            d = self._coefficients(full)
+
+            def work(piece: Piece, executor: Executor) -> Any:
+                features = self._features(piece)
+                return self.hypothesis.pullback(features, maps[id(piece)](self.hypothesis.scores(d, features)))
+
+            return self.flatten(self._penalise(self.hypothesis.contract(self._sum(work)), full))
+
+        return product
+
+    # -- the preconditioner ------------------------------------------------------------------------------------------
+
+    def preconditioner(self, theta: Array) -> Preconditioner:
+        """An approximate inverse Hessian at theta: exact for the quadratic surrogate where X is dense and not too wide.
+
+        It is that of one mean curvature for all rows, each weighed by how curved its own term is (at a good fit most are
+        flat), with a low-rank correction where curvatures vary and that pays.
+        """
+        hypothesis, theta = self.hypothesis, self.unflatten(theta)
+        n, d, k = self.risk.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
+        most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
+        rows, curvature = self._curvature(theta, min(_SAMPLE_ROWS, most, max(512, _SAMPLE_SCORES // k)))
+        if curvature is None:
+            return lambda g: g
+        each = curvature.traces
+        varies = np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d)
+        if varies:
+            if len(each) < n:
+                rows, curvature = self._curvature(theta, min(max(_SAMPLE_ROWS, 16 * d), most))
+                assert curvature is not None
+            each = np.maximum(curvature.traces, 1e-6 * curvature.traces.max())
+        mean = np.tensordot(curvature.weights, curvature.matrices, 1)
+        mean = np.maximum(mean, 1e-12) if mean.ndim == 1 else mean
+        inputs = hypothesis.piece(self.inputs, rows) if varies else self.inputs
+        weights = curvature.weights * each if varies else self.risk.row_weights
+        total = weights.sum()
+        weights = weights / total
+        moments = hypothesis.moments(inputs, weights, self.executor)
+        apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        if varies and curvature.matrices.ndim == 3 and self.corrects:
+            # An evaluation costs work k multiplications, and the Hessian of q directions over m rows m (k q)^2.
+            budget = _CORRECTION_EVALUATIONS * hypothesis.work(self.inputs) / (len(weights) * k)
+            directions = min(k, _CORRECTION_PARAMETERS // k, int(np.sqrt(budget))) - 1
+            if directions > 0:
+                own = Curvature(weights, curvature.matrices * (total / each)[:, None, None])  # of the same mean
+                apply = low_rank_correction(
+                    apply, theta, inputs, own, moments, self.alpha, hypothesis.fit_intercept, directions
+                )
+        return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
+
+    def _curvature(self, theta: Array, count: int) -> tuple[Any, Curvature | None]:
+        """The curvature of about so many rows, evenly spread, with weights that sum to those of all rows; and which rows."""
+        examples = self.risk.spread(count)
+        rows = self.risk.rows_of(examples)
+        v = self.hypothesis.predict(theta, self.hypothesis.piece(self.inputs, rows))
+        curvature = self.risk.take(examples).curvature(v)
+        if curvature is None:
+            return rows, None
+        scale = self.risk.row_weights.sum() / curvature.weights.sum()
+        return rows, Curvature(curvature.weights * scale, curvature.matrices)
+
+    # -- what a stochastic solver asks -------------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the examples."""
+        return self.risk.weights
+
+    def chunks(self, order: np.ndarray) -> Iterable[Chunk]:
+        """The examples in this order, a chunk at a time, for solvers that look at a few at a time."""
+        self.risk.check_single_steps()
+        width = self.hypothesis.width(self.inputs.shape[1]) * self.risk.n_rows / self.risk.n_examples
+        step = max(1, int(_CHUNK_BYTES / (self.inputs.dtype.itemsize * width)))
+        scale = float(np.count_nonzero(self.weights))
+        for some in row_blocks(order, step):
+            examples = order[some]
+            inputs = self.hypothesis.piece(self.inputs, self.risk.rows_of(examples))
+            yield Chunk(self.hypothesis, inputs, self.risk.take(examples), scale)

@@ -1,0 +1,148 @@
+"""Approximate inverses of the Hessian of a penalised risk, from moments of the features and curvatures of the surrogate.
+
+If every example had the mean curvature A (k, k) in score space, the Hessian would be the Kronecker product of A with the
+second moments of the features, plus alpha: `kronecker` is its inverse. `low_rank_correction` mends it in the few
+directions in which curvatures vary with x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..hypotheses.base import Moments, row_blocks
+from .scores import Curvature
+
+Array = Any
+Preconditioner = Callable[[Array], Array]
+
+_RIDGE = 1e-3  # share of the Kronecker model in the Hessian that a sample of rows estimates
+_EMPTY = np.zeros(0, dtype=int)
+
+
+def kronecker(
+    moments: Moments, curvature: np.ndarray, alpha: float, shares_weights: bool, fit_intercept: bool
+) -> Preconditioner:
+    """The inverse of A (x) E[x x^T] + alpha on theta: weights, then intercepts (or thresholds, with shared weights).
+
+    curvature is A, (k, k) or its diagonal (k,). Features beyond `moments.head` are taken to be uncorrelated with all others.
+    """
+    build = _shared_inverse if shares_weights else _kronecker_inverse
+    inner = build(moments, curvature, alpha, fit_intercept)
+    if moments.squares is None:
+        return inner
+    d, head = len(moments.squares), _EMPTY if moments.head is None else moments.head
+    each = curvature if curvature.ndim == 1 else np.diag(curvature)
+    scale = 1 / (np.outer(moments.squares, curvature.sum() if shares_weights else each) + alpha)
+
+    def apply(g: Array) -> Array:
+        out = np.empty_like(g)
+        np.multiply(scale, g[:d], out=out[:d])
+        solved = inner(np.concatenate([g[head], g[d:]]))
+        out[head], out[d:] = solved[: len(head)], solved[len(head) :]
+        return out
+
+    return apply
+
+
+def _kronecker_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fit_intercept: bool) -> Preconditioner:
+    # In the coordinates (W, b + W mean) the intercept is uncorrelated with the centred features, and both factors are
+    # diagonal in their eigenvectors: H^-1 = (U (x) Q) diag(1 / (a c + alpha)) (U (x) Q)^T.
+    mean = moments.mean if fit_intercept else np.zeros_like(moments.mean)
+    c, q = _spectrum(moments.second if moments.second.ndim == 1 else moments.second - np.outer(mean, mean))
+    a, u = _spectrum(curvature)
+    scale = 1 / (c[:, None] * a + alpha)
+    inverse_a = np.where(a > 1e-10 * a.max(), 1 / np.maximum(a, 1e-300), 0.0)
+
+    def apply(g: Array) -> Array:
+        gw, gb = g[:-1] - np.outer(mean, g[-1]), g[-1]
+        if u is not None:
+            gw, gb = gw @ u, gb @ u
+        w = scale * gw if q is None else q @ (scale * (q.T @ gw))
+        b = inverse_a * gb
+        if u is not None:
+            w, b = w @ u.T, b @ u.T
+        return np.vstack([w, b - mean @ w])
+
+    return apply
+
+
+def _shared_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fit_intercept: bool) -> Preconditioner:
+    full = np.diag(curvature) if curvature.ndim == 1 else curvature
+    d, k = len(moments.mean), len(full)
+    if moments.second.ndim == 1:
+        across = np.linalg.pinv(full, hermitian=True, rcond=1e-10)
+        along = 1 / (full.sum() * moments.second + alpha)[:, None]
+        return lambda g: np.concatenate([along * g[:d], across @ g[d:]])
+    hessian = np.empty((d + k, d + k))
+    hessian[:d, :d] = full.sum() * moments.second + alpha * np.eye(d)
+    hessian[:d, d:] = np.outer(moments.mean, full.sum(0))
+    hessian[d:, :d] = hessian[:d, d:].T
+    hessian[d:, d:] = full + 1e-10 * np.trace(full) * np.eye(k)
+    inverse = np.linalg.pinv(hessian, hermitian=True, rcond=1e-14)
+    return lambda g: inverse @ g
+
+
+def low_rank_correction(
+    apply: Preconditioner,
+    theta: np.ndarray,
+    X: Any,
+    curvature: Curvature,
+    moments: Moments,
+    alpha: float,
+    fit_intercept: bool,
+    directions: int,
+) -> Preconditioner:
+    """The inverse `apply` of the Kronecker model, made exact along the weights, where the model is wrong.
+
+    Curvatures depend on x through its scores alone. Where x is Gaussian, features that are uncorrelated with all scores are
+    independent of them, and the model is exact there; so it needs the true Hessian in few directions only: the largest
+    `directions` in the span S of the weights, whitened, and the intercepts. If H and H0 are the true Hessian and the
+    model's on that subspace C, C (H^-1 - H0^-1) C^T is what the inverse lacks. X are the rows of `curvature`, whose weights
+    sum to one and are those of `moments`.
+    """
+    weights, matrices = curvature
+    k, w = matrices.shape[1], theta[:-1]
+    mean = moments.mean if fit_intercept else np.zeros_like(moments.mean)
+    size, turn = np.linalg.eigh(w.T @ (moments.second - np.outer(mean, mean)) @ w)
+    size, turn = size[-directions:], turn[:, -directions:]
+    keep = size > 1e-8 * size[-1]
+    if not keep.any():
+        return apply
+    s = w @ (turn[:, keep] / np.sqrt(size[keep]))
+    z = X @ s - mean @ s
+    if fit_intercept:
+        z = np.column_stack([z, np.ones(len(z))])
+    r, q = s.shape[1], z.shape[1]
+    true = np.zeros((k * k, q * q))
+    for rows in row_blocks(z, 512):
+        pairs = (z[rows, :, None] * z[rows, None, :]).reshape(-1, q * q) * weights[rows, None]
+        true += matrices[rows].reshape(-1, k * k).T @ pairs
+    true = true.reshape(k, k, q, q).swapaxes(1, 2).reshape(k * q, k * q)
+    penalty = np.zeros((q, q))
+    penalty[:r, :r] = alpha * (s.T @ s)
+    model = np.kron(np.tensordot(weights, matrices, 1), np.eye(q)) + np.kron(np.eye(k), penalty)
+    true += np.kron(np.eye(k), penalty) + _RIDGE * model
+    lack = np.linalg.pinv(true, hermitian=True, rcond=1e-10) - np.linalg.pinv(model, hermitian=True, rcond=1e-10)
+
+    def corrected(g: Array) -> Array:
+        out = apply(g)
+        inside = (s.T @ (g[:-1] - np.outer(mean, g[-1])), g[-1:])[: 1 + (q > r)]
+        y = (lack @ np.concatenate(inside).T.ravel()).reshape(k, q).T
+        moved = s @ y[:r]
+        out[:-1] += moved
+        if q > r:
+            out[-1] += y[r] - mean @ moved
+        return out
+
+    return corrected
+
+
+def _spectrum(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Eigenvalues, none below zero, and eigenvectors of a matrix; no vectors where it is given as its diagonal."""
+    if matrix.ndim == 1:
+        return np.maximum(matrix, 0), None
+    values, vectors = np.linalg.eigh(matrix)
+    return np.maximum(values, 0), vectors
