@@ -65,7 +65,7 @@ class Kernel(Linear):
         return bound
 
     def agrees(self, other: Hypothesis) -> bool:
-        return self == other and np.array_equal(self.basis_, other.basis_)  # type: ignore[attr-defined]
+        return self == other and np.array_equal(self.basis_, other.basis_)
 
     def check(self, estimator: str) -> None:
         if self.kernel == "precomputed":

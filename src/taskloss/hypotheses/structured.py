@@ -88,7 +88,7 @@ class Structured(Hypothesis):
 
     def agrees(self, other: Hypothesis) -> bool:
         same = isinstance(other, Structured) and self.ends == other.ends and np.array_equal(self._edges, other._edges)
-        return same and self._node.agrees(other._node)  # type: ignore[union-attr]
+        return same and self._node.agrees(other._node)
 
     def check(self, estimator: str) -> None:
         self._node.check(estimator)

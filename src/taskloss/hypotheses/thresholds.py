@@ -54,7 +54,7 @@ class Thresholds(Hypothesis):
         return self.with_params(node=self._node.bind(inputs, weights))
 
     def agrees(self, other: Hypothesis) -> bool:
-        return super().agrees(other) and self._node.agrees(other._node)  # type: ignore[attr-defined]
+        return super().agrees(other) and self._node.agrees(other._node)
 
     def check(self, estimator: str) -> None:
         self._node.check(estimator)

@@ -65,7 +65,7 @@ class Forests(ScoreRisk):
         return self.n_states
 
     @cached_property
-    def convex(self) -> bool:  # type: ignore[override]
+    def convex(self) -> bool:
         return not (self.codes < 0).any()
 
     @property

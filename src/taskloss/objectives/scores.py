@@ -102,6 +102,7 @@ class ScoreRisk(ABC):
 
     def check_single_steps(self) -> None:
         """Refuse steps on single examples, in one sentence, where they would leave the risk's domain."""
+        return None
 
     @abstractmethod
     def start(self) -> np.ndarray:
@@ -246,9 +247,10 @@ class Rows(ScoreRisk):
         return self._with(barrier=_BARRIER)
 
     def _with(self, **changed: Any) -> Rows:
-        given = {"surrogate": self.surrogate, "targets": self.targets, "weights": self.weights}
-        given |= {"barrier": self.barrier, "offset": self.offset, "part": True, **changed}
-        return Rows(**given)
+        """A copy with some attributes changed."""
+        other = Rows(self.surrogate, self.targets, self.weights, part=True, barrier=self.barrier, offset=self.offset)
+        other.__dict__ |= changed
+        return other
 
     def take(self, examples: Any, columns: Any = None) -> Rows:
         targets, offset = self.targets[examples], None if self.offset is None else self.offset[examples]
@@ -377,7 +379,7 @@ class Groups(ScoreRisk):
     @property
     def smoothness(self) -> float | None:
         found = [b.surrogate.smoothness for b in self.batches]
-        return None if any(s is None for s in found) else max(found, default=0.0)
+        return None if None in found else max((s for s in found if s is not None), default=0.0)
 
     def start(self) -> np.ndarray:
         return np.zeros(1)
