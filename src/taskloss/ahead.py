@@ -59,7 +59,7 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
     codes, sets = rng.integers(0, k, n), rng.random((n, k)) < 0.5
     short = {"max_iter": 2}
     tall = rng.normal(size=(n, d))
-    words = sparse.random(n, 8 * d, 1 / 8, "csr", rng=rng)
+    words = sparse.random(n, 8 * d, 1 / 8, "csr", random_state=rng)
     for dtype in (np.float64, np.float32):
         for order in ("C", "F"):
             X = np.asarray(tall, dtype=dtype, order=order)

@@ -130,7 +130,7 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
 
     Notes
     -----
-    Needs pyarrow: pip install 'taskloss[parquet]'.
+    Needs pyarrow: pip install 'taskloss[files]'.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Parquet files are read by pyarrow: pip install 'taskloss[parquet]'.") from None
+        raise ImportError("Parquet files are read by pyarrow: pip install 'taskloss[files]'.") from None
     name = _name(file)
     with contextlib.ExitStack() as opened:
         source = opened.enter_context(open(file, "rb")) if isinstance(file, str | os.PathLike) else file
