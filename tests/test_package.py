@@ -88,6 +88,58 @@ def test_a_new_part_is_one_class():
         del tl.losses.Loss.registry["asymmetric"]
 
 
+def test_a_name_is_not_taken_twice(monkeypatch):
+    """Another class is refused; the same one defined again, as a notebook's cell does, takes its own place."""
+    monkeypatch.setattr(tl.losses.Loss, "registry", dict(tl.losses.Loss.registry))
+
+    def define():
+        class Mine(tl.losses.Absolute):
+            """Known by a name of its own."""
+
+            name = "mine"
+
+        return Mine
+
+    first, second = define(), define()
+    assert first is not second
+    assert tl.losses.Loss.registry["mine"] is second
+    with pytest.raises(
+        ValueError, match=r"The name 'absolute' is taken by taskloss.losses.tabular.Absolute: give .*Other another"
+    ):
+
+        class Other(tl.losses.Absolute):
+            name = "absolute"
+
+    assert tl.losses.Loss.registry["absolute"] is tl.losses.Absolute
+
+
+LOKY = """
+import numpy as np
+import taskloss as tl
+from joblib import Parallel, delayed
+
+
+class Steep(tl.margins.Logistic):
+    name = "steep"
+
+
+def resolve(surrogate):
+    return type(surrogate).__name__, tl.margins.Margin.resolve(surrogate.margin).name
+
+
+surrogate = tl.surrogates.OneVsAll("steep")
+print(Parallel(2)(delayed(resolve)(surrogate) for _ in range(2)))
+"""
+
+
+def test_names_of_ones_own_parts_reach_workers(tmp_path):
+    """joblib's workers start anew: the class behind a name travels with the part that uses it."""
+    script = tmp_path / "script.py"
+    script.write_text(LOKY)
+    out = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert out.stdout.strip() == "[('OneVsAll', 'steep'), ('OneVsAll', 'steep')]", out.stderr
+
+
 def test_list_names_every_part(capsys):
     assert cli.main(["list"]) == 0
     out = capsys.readouterr().out

@@ -62,8 +62,17 @@ class _Hold:
 
     def _restore(self) -> None:
         if not self.holders and self.limiter is not None:
+            _free_control()
             self.limiter.restore_original_limits()
+            _free_control()
             self.limiter = None
+
+
+def _free_control() -> None:
+    """threadpoolctl 3.7 lets only the thread that set a limit change it; of holders the last to leave may be another."""
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 _hold = _Hold()

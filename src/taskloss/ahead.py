@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-_WORK = 1 << 25  # multiplications in a pass from which every compiled path is taken
+_WORK = 1 << 24  # multiplications in a pass from which every compiled path is taken
 
 
 def kernels() -> dict[str, Any]:
