@@ -496,7 +496,7 @@ def test_fit_leaves_constructor_parameters_alone(iris):
     assert model.surrogate_.n_classes == model.loss_.n_classes == 3
 
 
-def test_verbose_shows_a_bar(iris, capsys):
+def test_verbose_shows_progress(iris, capsys):
     X, y = iris
     tl.TaskLossEstimator(verbose=True).fit(X, y)
     assert "iterations, objective" in capsys.readouterr().err
