@@ -324,7 +324,7 @@ def bound(folder, *unwritable, **environment):
     settings = {
         "PYTHONPATH": str(folder / "site"),
         "HOME": str(folder / "home"),
-        "XDG_CACHE_HOME": "",
+        "XDG_CACHE_HOME": str(folder / "home" / ".cache"),
         "NUMBA_CACHE_DIR": "",
     }
     return python(BOUND, str(folder), *map(str, unwritable), **{**settings, **environment})
