@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,26 +58,26 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
     d, k = 64, 8
     n = _WORK // (d * k)
     codes, sets = rng.integers(0, k, n), rng.random((n, k)) < 0.5
-    short = {"max_iter": 2}
+    short: dict[str, Any] = {"max_iter": 2}
     tall = rng.normal(size=(n, d))
     words = sparse.random(n, 8 * d, 1 / 8, "csr", random_state=rng)
     for dtype in (np.float64, np.float32):
         for order in ("C", "F"):
             X = np.asarray(tall, dtype=dtype, order=order)
             where = f"{np.dtype(dtype).name}, dense in {'rows' if order == 'C' else 'columns'}"
-            yield f"labels, {where}", lambda X=X: _use(estimators.CostSensitiveClassifier(**short), X, codes)
-            yield f"label sets, {where}", lambda X=X: _use(estimators.MultilabelClassifier(**short), X, sets)
+            yield f"labels, {where}", partial(_use, estimators.CostSensitiveClassifier(**short), X, codes)
+            yield f"label sets, {where}", partial(_use, estimators.MultilabelClassifier(**short), X, sets)
             for shared in (True, False):
                 ordinal = estimators.OrdinalClassifier(shared=shared, **short)
-                yield f"ordered labels, {where}", lambda X=X, m=ordinal: _use(m, X, codes)
+                yield f"ordered labels, {where}", partial(_use, ordinal, X, codes)
         for index in (np.int32, np.int64):
             X = words.astype(dtype)
             X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
             model = estimators.CostSensitiveClassifier(hypothesis=Linear(), **short)
             where = f"{np.dtype(dtype).name}, sparse with {np.dtype(index).name} places"
-            yield f"labels, {where}", lambda X=X, m=model: _use(m, X, codes)
-    yield "sequences", lambda: _sequences(rng)
-    yield "matchings", lambda: _matchings(rng)
+            yield f"labels, {where}", partial(_use, model, X, codes)
+    yield "sequences", partial(_sequences, rng)
+    yield "matchings", partial(_matchings, rng)
 
 
 def _use(model: Any, X: Any, y: Any) -> None:

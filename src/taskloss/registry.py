@@ -24,7 +24,7 @@ class NamesTravel:
     _TRAVELLING = "_taskloss_parts"
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())  # type: ignore[misc]
+        state: Any = super().__getstate__()
         parts = foreign_parts(vars(self).values())
         return {**state, self._TRAVELLING: parts} if parts else state
 
