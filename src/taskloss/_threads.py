@@ -1,43 +1,17 @@
-"""One pool of threads for blocks of rows, no wider than BLAS may be."""
+"""Sums over blocks of rows on the pool's threads, no wider than BLAS may be."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
-import numpy as np
+from ._blas import blas_threads, pool, serial_blas
 
-
-@cache
-def _blas() -> Any:
-    """The BLAS libraries; looking for them takes milliseconds, so once."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
-
-
-def blas_threads() -> int:
-    """How many threads BLAS may use now; users and joblib limit both in one place."""
-    return max(1, min(max((info["num_threads"] for info in _blas().info()), default=1), os.cpu_count() or 1))
-
-
-def serial_blas(wanted: bool = True) -> contextlib.AbstractContextManager:
-    """Hold BLAS at one thread, if wanted: where blocks run on threads of their own, or matrices are small."""
-    return _blas().limit(limits=1) if wanted else contextlib.nullcontext()
+__all__ = ["blas_threads", "keep_pages", "pool", "serial_blas", "shared_sum", "total"]
 
 
 def keep_pages() -> None:
-    """Let the C library keep freed memory for the next temporary instead of handing its pages back each time.
-
-    glibc raises its thresholds for that to the size of the largest mapped block it has freed; by default a temporary of
-    128 kB can cost more in page faults than in arithmetic. Elsewhere this does nothing. No page of the block is touched.
-    """
-    block = np.empty(31 << 20, dtype=np.int8)
-    del block
+    """Nothing, any more: it tuned the C library's malloc for the whole process, and fits take as long without it."""
 
 
 def shared_sum(items: list, work: Callable[..., Any], threads: int) -> Any:
@@ -59,14 +33,3 @@ def total(parts: Iterable[Any]) -> Any:
         else:
             sums = sums + part
     return sums
-
-
-_executor: ThreadPoolExecutor | None = None
-
-
-def pool() -> ThreadPoolExecutor:
-    """The pool, made when it is first asked for."""
-    global _executor
-    if _executor is None:
-        _executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="taskloss")
-    return _executor
