@@ -15,6 +15,7 @@ from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
+from ..model_files import Portable
 from ..objectives import Forests, PenalisedRisk, objective
 from ..objectives.forests import forest_law
 from ..parallel import Executor
@@ -26,7 +27,7 @@ from .base import Minimiser, keep
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
 
-class SequenceTagger(Minimiser, BaseEstimator):
+class SequenceTagger(Portable, Minimiser, BaseEstimator):
     """A label for every position of a sequence: a linear-chain CRF, decoded for any loss over neighbours.
 
     theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):

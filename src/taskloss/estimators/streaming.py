@@ -19,8 +19,9 @@ from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..objectives.scores import Rows, ScoreRisk
 from ..objectives.stochastic import Chunk
+from ..progress import follow
 from ..solvers.asgd import ASGD, Expansion, Iterates
-from ..solvers.base import Interrupted, Progress, Solution, Solver, Status
+from ..solvers.base import Interrupted, Solution, Solver, Status
 from .base import check_features, keep_found
 
 _CHUNK = 1 << 20  # features that are made at one time
@@ -103,7 +104,7 @@ class Streaming(Averaging):
         iterable or its early end leave the average of what was seen.
         """
         self._check_numbers()  # type: ignore[attr-defined]
-        progress = Progress(type(self).__name__, 1.0) if self.verbose else None
+        progress = follow(type(self).__name__, 1.0, self.verbose)
         stream: Stream | None = None
         try:
             for batch in batches:

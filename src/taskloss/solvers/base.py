@@ -57,6 +57,13 @@ class Solution:
     evaluations: int
     optimality: float
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The status by its name: model files hold no enumerations."""
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, status=Status[state["status"]])
+
     @property
     def converged(self) -> bool:
         stalled_low = self.status is Status.STALLED and self.optimality <= _STALLED_GAP
