@@ -15,10 +15,10 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from tests.fitted import CASES, answers, fitted, same
 from threadpoolctl import threadpool_limits
 
 import taskloss as tl
-from fitted import CASES, answers, fitted, same
 from taskloss import _blas, ahead
 from taskloss._compiled.caching import KernelCache
 

@@ -16,6 +16,11 @@ class Quadratic:
 
     scale = np.logspace(0, 2, 5)[:, None]
 
+    refresh = 12
+
+    def preconditioner(self, theta):
+        return lambda g: g
+
     def value_and_gradient(self, theta):
         return np.atleast_1d((self.scale * (theta - 1) ** 2).sum() + 1), 2 * self.scale * (theta - 1)
 
@@ -80,3 +85,24 @@ def test_a_sentence_is_logged_once_and_warned_each_time(caplog, monkeypatch):
         with pytest.warns(UserWarning, match="once is enough"):
             warn("once is enough", UserWarning)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_fits_report_to_callbacks_without_being_verbose():
+    import numpy as np
+
+    import taskloss as tl
+
+    rng, steps = np.random.default_rng(0), []
+    X = rng.normal(size=(60, 3))
+    with tl.progress.callbacks(steps.append):
+        model = tl.CostSensitiveClassifier().fit(X, X.argmax(1))
+    assert [step.done for step in steps] == list(range(model.n_iter_ + 1))
+    assert steps[-1].value == model.solution_.value
+
+    def stop(step):
+        raise RuntimeError("enough")
+
+    before = model.predict_moments(X)
+    with tl.progress.callbacks(stop), pytest.raises(RuntimeError, match="enough"):
+        model.fit(X[:, ::-1], X.argmax(1))
+    np.testing.assert_array_equal(model.predict_moments(X), before)
