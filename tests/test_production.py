@@ -275,7 +275,8 @@ if os.geteuid() == 0:
 import numpy as np
 from scipy import sparse
 from taskloss import _compiled
-from taskloss.hypotheses._sparse import ThreadedSparse
+from taskloss.hypotheses.sparse_products import ThreadedSparse
+from taskloss.parallel import SERIAL
 
 assert _compiled.__file__.startswith(sys.argv[1]), "another installation"
 for folder in sys.argv[2:]:
@@ -288,7 +289,7 @@ for folder in sys.argv[2:]:
 
 def use():
     X = sparse.random(50, 20, 0.3, "csr", random_state=0)
-    assert np.allclose(ThreadedSparse(X, 1) @ np.ones((20, 2)), X @ np.ones((20, 2)))
+    assert np.allclose(ThreadedSparse(X, SERIAL) @ np.ones((20, 2)), X @ np.ones((20, 2)))
     from taskloss._compiled.assignment import _sizes
     from taskloss._compiled.sparse import dot_rows
 

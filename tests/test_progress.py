@@ -18,9 +18,6 @@ class Quadratic:
 
     refresh = 12
 
-    def preconditioner(self, theta):
-        return lambda g: g
-
     def value_and_gradient(self, theta):
         return np.atleast_1d((self.scale * (theta - 1) ** 2).sum() + 1), 2 * self.scale * (theta - 1)
 
