@@ -239,5 +239,5 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = getattr(self.hypothesis, "kernel", None) == "precomputed"
+        tags.input_tags.pairwise = Hypothesis.resolve(self.hypothesis).pairwise
         return tags

@@ -61,6 +61,11 @@ class Hypothesis(Part):
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
         return type(self) is type(other)
 
+    @property
+    def pairwise(self) -> bool:
+        """Whether rows hold values for pairs of points, such as a kernel matrix."""
+        return False
+
     def check(self, estimator: str) -> None:
         """Refuse, in one sentence, what an estimator that makes rows of its own cannot use."""
 
