@@ -333,3 +333,13 @@ def test_lists_of_one_label_each_are_sets():
     X = np.random.default_rng(0).normal(size=(100, 2))
     model = tl.MultilabelClassifier().fit(X, [[0], [1]] * 50)
     assert model.classes_.tolist() == [0, 1]
+
+
+def test_weights_shared_by_name_are_thresholds_with_a_warning():
+    from taskloss.hypotheses import Linear, Thresholds
+
+    X, y = rows(np.random.default_rng(0))
+    with pytest.warns(FutureWarning, match=r"Linear\(shared=True\) is now Thresholds\(Linear\(\)\)"):
+        old = tl.TaskLossEstimator("absolute", "all-thresholds", Linear(shared=True)).fit(X, y)
+    new = tl.TaskLossEstimator("absolute", "all-thresholds", Thresholds()).fit(X, y)
+    np.testing.assert_array_equal(old.theta_, new.theta_)

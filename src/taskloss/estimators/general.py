@@ -130,7 +130,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
-        return Hypothesis.resolve(self.hypothesis)
+        return Hypothesis.resolve(self.hypothesis).current()
 
     def _order(self) -> Any:
         return None

@@ -51,6 +51,10 @@ class Hypothesis(Part):
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False
 
+    def current(self) -> Hypothesis:
+        """The hypothesis in today's terms, where an older name of a hyperparameter was used."""
+        return self
+
     # -- binding to data ---------------------------------------------------------------------------------------------
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
