@@ -11,29 +11,48 @@ import numpy as np
 from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
 
-# -- averaged stochastic gradient descent ----------------------------------------------------------------------------
+# -- what all bounds share -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ASGDBound:
-    """What n steps of projected averaged SGD guarantee, and every constant in it.
+class LearningBound:
+    """What an estimator guarantees after n examples, and every constant in it.
 
-    excess_risk: the bound on the expected true excess risk, through the exact zeta**. paper: the theorem's own bound,
-    4 kappa c_psi beta D C / n^(1/4) (None where the surrogate is not of Legendre type). surrogate_excess: 2 D M /
-    sqrt(n). step: the constant step size. gradient: M, the bound on the gradients' norm.
+    excess_risk: the bound on the true excess risk, through the exact zeta**. surrogate_excess: the bound on the
+    surrogate's excess risk. gradient: M, the bound on the gradients' norm. confidence: the probability with which both
+    bounds hold, None for bounds in expectation.
     """
 
     n: float
     excess_risk: float
-    paper: float | None
     surrogate_excess: float
-    step: float
     gradient: float
     constants: dict[str, float]
+    confidence: float | None
+
+
+# -- averaged stochastic gradient descent ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ASGDBound(LearningBound):
+    """What n steps of projected averaged SGD guarantee.
+
+    paper: the theorem's own bound, 4 kappa c_psi beta D C / n^(1/4) (None where the surrogate is not of Legendre type, or
+    with a confidence, of which the theorem says nothing). step: the constant step size.
+    """
+
+    paper: float | None
+    step: float
 
 
 def asgd_bound(
-    loss: Any, surrogate: Any = "auto", n: float = 10_000, radius: float = 1.0, kappa: float = 1.0
+    loss: Any,
+    surrogate: Any = "auto",
+    n: float = 10_000,
+    radius: float = 1.0,
+    kappa: float = 1.0,
+    confidence: float | None = None,
 ) -> ASGDBound:
     """The theorem on averaged SGD in a kernel's space, its constants computed from the loss and the surrogate.
 
@@ -41,20 +60,37 @@ def asgd_bound(
     bound uses the exact envelope zeta**, and so is never worse than the theorem's, which uses a quadratic below it.
     The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad h*(0)|), or what the bounded
     domain gives, whichever is less.
+
+    confidence: None for the expected excess risk, or the probability 1 - a with which the bound is to hold. Then the
+    surrogate's excess risk is at most 2 D M / sqrt(n) (1 + sqrt(2 log(1/a))). *Proof.* With G_i the gradient at the
+    i-th step, the regret sum_i <G_i, g_(i-1) - g*> is at most (2 D)^2 / (2 eta) + n eta M^2 / 2 = 2 D M sqrt(n) on every
+    path. Given the past, <G_i, g_(i-1) - g*> lies in an interval of length 4 D M around a mean that is at least the
+    excess risk of g_(i-1). By Azuma and Hoeffding the means exceed the regret by at most 4 D M sqrt(n log(1/a) / 2) in
+    sum, but for probability a; and the average g has at most the mean excess risk. The step needs no change. []
     """
     zeta = calibration(loss, surrogate)
     _positive(n=n, radius=radius, kappa=kappa)
     gradient, constants = _gradient(zeta, radius, kappa)
-    excess = 2 * radius * gradient / math.sqrt(n)
+    excess = 2 * radius * gradient / math.sqrt(n) * _tail(confidence)
     return ASGDBound(
         n=n,
         excess_risk=zeta.excess_risk(excess),
-        paper=_paper(constants, n, radius, kappa),
         surrogate_excess=excess,
-        step=2 * radius / (gradient * math.sqrt(n)),
         gradient=gradient,
         constants=constants,
+        confidence=confidence,
+        paper=_paper(constants, n, radius, kappa) if confidence is None else None,
+        step=2 * radius / (gradient * math.sqrt(n)),
     )
+
+
+def _tail(confidence: float | None) -> float:
+    """1 + sqrt(2 log(1/a)) for probability 1 - a: what a mean of n bounded steps pays beyond its expectation; 1 in expectation."""
+    if confidence is None:
+        return 1.0
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, or None for bounds in expectation, got {confidence}.")
+    return 1 + math.sqrt(-2 * math.log1p(-confidence))
 
 
 def _paper(constants: dict[str, float], n: float, radius: float, kappa: float) -> float | None:
@@ -73,21 +109,28 @@ def sample_size(
     kappa: float = 1.0,
     p: float | None = None,
     gamma_p: float | None = None,
+    confidence: float | None = None,
 ) -> float:
     """The n from which averaged SGD has expected true excess risk at most eps: (2 D M / zeta**(eps))^2.
 
-    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. The answer is a whole number, as
-    a float since it can be astronomic; 1 where no output can be eps worse than the best.
+    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. With a confidence, the n from which
+    the excess risk is at most eps with that probability. The answer is a whole number, as a float since it can be
+    astronomic; 1 where no output can be eps worse than the best.
     """
     zeta = calibration(loss, surrogate)
-    _positive(eps=eps, radius=radius, kappa=kappa)
     if (p is None) != (gamma_p is None):
         raise ValueError("Give both p and gamma_p, or neither.")
-    gradient, _ = _gradient(zeta, radius, kappa)
+    _positive(eps=eps, radius=radius, kappa=kappa)
     level = zeta.envelope(eps) if p is None or gamma_p is None else float(zeta.low_noise(p, gamma_p)(eps))
+    return _examples(zeta, level, radius, kappa, confidence)
+
+
+def _examples(zeta: Calibration, level: float, radius: float, kappa: float, confidence: float | None) -> float:
+    """The n from which averaged SGD has surrogate excess at most `level`."""
+    wanted = 2 * radius * _gradient(zeta, radius, kappa)[0] * _tail(confidence)
     if level == 0:
         return math.inf
-    return max(1.0, math.ceil((2 * radius * gradient / level) ** 2)) if math.isfinite(level) else 1.0
+    return max(1.0, math.ceil((wanted / level) ** 2)) if math.isfinite(level) else 1.0
 
 
 def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, dict[str, float]]:

@@ -15,6 +15,7 @@ from ..surrogates.coordinatewise import AllThresholds, OneVsAll
 from ..surrogates.cumulative import CumulativeLink
 from ..surrogates.maxentropy import Multinomial
 from .calibration import Calibration, calibration
+from .noise import MarginDistribution
 from .problem import Problem
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
@@ -61,6 +62,29 @@ def calibration_plot(zeta: Calibration, ax: Any = None, points: int = 41) -> Any
     ax.set_ylabel(r"surrogate excess risk $\zeta(\varepsilon)$")
     ax.set_title(f"{type(zeta.loss).__name__} loss, {type(zeta.surrogate).__name__}")
     ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int = 200) -> Any:
+    """How far decisions are from flipping: the share of inputs whose margin is at most t, with its band.
+
+    Both axes are logarithmic, so that the p of the noise condition is the slope at the left end.
+    """
+    if ax is None:
+        ax = _pyplot().subplots(figsize=(6, 4.2), layout="constrained")[1]
+    margins = distribution.margins[distribution.margins > 0]
+    if not len(margins):
+        raise ValueError("All decisions tie: there is no margin to draw.")
+    t = np.geomspace(margins[0] / 3, margins[-1] * 1.2, points)
+    low, high = distribution.band(t)
+    floor = 0.3 / len(distribution)
+    ax.fill_between(t, np.maximum(low, floor), np.maximum(high, floor), color=BLUE, alpha=0.2, lw=0)
+    share = np.where(distribution.cdf(t) > 0, distribution.cdf(t), np.nan)
+    ax.plot(t, share, color=BLUE, label=f"share of {len(distribution)} inputs, {distribution.confidence:.0%} band")
+    ax.set(xscale="log", yscale="log", xlim=(t[0], t[-1]), ylim=(floor, 1.3))
+    ax.set_xlabel(r"margin $t$: expected loss of the next best output, less that of the best")
+    ax.set_ylabel(r"$P(\gamma(X) \leq t)$")
+    ax.legend(frameon=False, loc="lower right")
     return ax
 
 
