@@ -3,6 +3,8 @@
 from . import plots
 from .calibration import Calibration, calibration
 from .closed import margin_calibration
+from .compare import Candidate, Comparison, compare
+from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
 from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
 from .learning import ASGDBound, LearningBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
@@ -16,7 +18,10 @@ from .representation import Report, check
 __all__ = [
     "ASGDBound",
     "Calibration",
+    "Candidate",
     "Certificate",
+    "Comparison",
+    "Cost",
     "DecisionDistances",
     "Decomposition",
     "ExponentialBound",
@@ -30,6 +35,7 @@ __all__ = [
     "calibration",
     "check",
     "check_max_margin",
+    "compare",
     "crf_bound",
     "decision_distances",
     "decompose",
@@ -39,6 +45,7 @@ __all__ = [
     "margin_calibration",
     "margin_distribution",
     "osokin_comparison",
+    "pass_cost",
     "plots",
     "regularised_bound",
     "sample_size",

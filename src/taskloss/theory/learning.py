@@ -10,6 +10,7 @@ import numpy as np
 
 from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
+from .problem import _diameter
 
 # -- what all bounds share -------------------------------------------------------------------------------------------
 
@@ -130,7 +131,8 @@ def _examples(zeta: Calibration, level: float, radius: float, kappa: float, conf
     wanted = 2 * radius * _gradient(zeta, radius, kappa)[0] * _tail(confidence)
     if level == 0:
         return math.inf
-    return max(1.0, math.ceil((wanted / level) ** 2)) if math.isfinite(level) else 1.0
+    count = (wanted / level) ** 2 if math.isfinite(level) else 1.0
+    return float(max(1, math.ceil(count))) if math.isfinite(count) else math.inf
 
 
 def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, dict[str, float]]:
@@ -143,7 +145,9 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
         start = surrogate.inverse_link(np.zeros(phi.shape[1]))
         constants |= {"beta": beta, "c_phi_h": float(np.linalg.norm(phi - start, axis=1).max())}
         bound = kappa * beta * radius + constants["c_phi_h"]
-        if surrogate.domain is not None:
+        if surrogate.domain == problem.polytope:
+            bound = min(bound, _diameter(phi))  # grad h*(v) lies in M
+        elif surrogate.domain is not None:
             # grad h*(v) lies in D: no farther from phi(y) than D's box is
             low, high = surrogate.domain.bounds()
             bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..surrogates.maxentropy import Multinomial
 from .calibration import Calibration, calibration
 from .noise import MarginDistribution
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from .compare import Comparison
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#777777"
@@ -86,6 +89,30 @@ def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int =
     ax.set_ylabel(r"$P(\gamma(X) \leq t)$")
     ax.legend(frameon=False, loc="lower right")
     return ax
+
+
+def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
+    """Left the calibration functions, each in its surrogate's own units; right the sample sizes, which can be compared."""
+    if axes is None:
+        axes = _pyplot().subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")[1]
+    eps = np.array(comparison.eps)
+    order = np.argsort(eps)
+    marks = dict(zip([c.name for c in comparison.candidates], "osD^vP*X<>ph" * 4, strict=False))
+    for candidate, colour in zip(
+        comparison.candidates, itertools.cycle([BLUE, ORANGE, GREEN, RED, PURPLE, GREY]), strict=False
+    ):
+        style = {"color": colour, "marker": marks[candidate.name], "ms": 4, "label": candidate.name}
+        values = np.array([found.value for found in candidate.certificates])
+        axes[0].plot(eps[order], values[order], **style)
+        examples = np.array(candidate.examples)
+        if np.isfinite(examples).any():
+            axes[1].plot(eps[order], examples[order], **style)
+    axes[0].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$")
+    axes[0].set_ylabel(r"$\zeta(\varepsilon)$, in the surrogate's own units")
+    how = "in expectation" if comparison.confidence is None else f"with probability {comparison.confidence:g}"
+    axes[1].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$", ylabel=f"examples, {how}")
+    axes[0].legend(frameon=False, fontsize=7)
+    return axes
 
 
 def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:

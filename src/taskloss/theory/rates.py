@@ -100,7 +100,7 @@ def _expected(
     options = []
     with np.errstate(over="ignore", invalid="ignore"):
         slope, constants = _gradient(zeta, math.inf, kappa)
-    if math.isfinite(slope):
+    if slope < 1e100:  # an exponential margin's slope ends at the largest number there is
         alpha = 2 * slope / (radius * math.sqrt(n))
         options.append((2 * radius * slope / math.sqrt(n), alpha, slope, constants, "bounded slopes"))
     beta = zeta.surrogate.smoothness

@@ -1,0 +1,367 @@
+"""Which surrogate for my loss? Every one that fits, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..losses.base import Loss
+from ..margins import Margin
+from ..surrogates.base import Surrogate
+from ..surrogates.cumulative import Link
+from .calibration import Calibration, calibration
+from .closed import closed_form
+from .costs import Cost, pass_cost
+from .learning import _examples, _gradient, _positive, _tail
+from .programs import Certificate
+
+# constructor arguments that name a part of their own: each of those is a surrogate to compare
+CHOICES: dict[str, type] = {"margin": Margin, "link": Link}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One surrogate for the loss.
+
+    Attributes
+    ----------
+    name : its name, with its choice of margin or link.
+    same : names of other registered surrogates that are the same function S(v, y) here.
+    surrogate, loss : bound to each other.
+    zeta : the calibration function. certificates : its value, lower end and exactness at each eps.
+    scores : how many a prediction has.
+    constants : "beta", the Lipschitz constant of S's gradient; "sigma_l1", "sigma_l2", "sigma_linf", strong convexity of
+        h; "c_psi" and "c_phi", largest l2 norms; "spread", the largest |psi(z) - psi(z')|_2. What is not known is left out.
+    radius : D, the norm of scores that the learning bound is for. gradient : M, None where no bound is known.
+    examples : the sample size at each eps, NaN where M is not known.
+    cost : operations per example, None where they are not known.
+    """
+
+    name: str
+    same: tuple[str, ...]
+    surrogate: Surrogate = field(repr=False)
+    loss: Loss = field(repr=False)
+    zeta: Calibration = field(repr=False)
+    certificates: tuple[Certificate, ...] = field(repr=False)
+    scores: int
+    constants: dict[str, float] = field(repr=False)
+    radius: float
+    gradient: float | None
+    examples: tuple[float, ...]
+    cost: Cost | None
+
+    @property
+    def operations(self) -> float:
+        return math.nan if self.cost is None else self.cost.operations
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer of `compare`: the candidates, those that ask for the fewest examples first, and who was refused why."""
+
+    loss: Loss
+    eps: tuple[float, ...]
+    confidence: float | None
+    features: int
+    candidates: tuple[Candidate, ...]
+    refused: dict[str, str]
+
+    def __getitem__(self, name: str) -> Candidate:
+        for candidate in self.candidates:
+            if name == candidate.name or name in candidate.same:
+                return candidate
+        reason = self.refused.get(name, f"it is none of {', '.join(c.name for c in self.candidates)}")
+        raise KeyError(f"{name!r} is not in this comparison: {reason}")
+
+    @property
+    def best(self) -> Candidate:
+        return self.candidates[0]
+
+    @property
+    def verdict(self) -> str:
+        """Which surrogate, in a sentence."""
+        best = self.best
+        if not math.isfinite(best.examples[0]):
+            return f"No surrogate has a finite sample size for {type(self.loss).__name__}; compare calibration functions."
+        sentence = (
+            f"For {type(self.loss).__name__}, {best.name} asks for the fewest examples, {_count(best.examples[0])} for an "
+            f"excess risk of {self.eps[0]:.3g}"
+        )
+        cheaper = [c for c in self.candidates[1:] if self.total(c) < 0.8 * self.total(best)]
+        if cheaper:
+            other = min(cheaper, key=self.total)
+            ratio = other.examples[0] / best.examples[0]
+            more = f"for {ratio:.2g} times the examples" if math.isfinite(ratio) else "without a known sample size"
+            share = self.total(best) / self.total(other)
+            return f"{sentence}; {other.name} takes {share:.2g} times fewer operations per example, {more}."
+        return f"{sentence}, and no other is much cheaper per example."
+
+    def explain(self, name: str) -> str:
+        """One candidate's verdict in a sentence, or why it was refused."""
+        if name in self.refused:
+            return f"{name} is left out: {self.refused[name]}"
+        candidate = self[name]
+        found = candidate.certificates[0]
+        size = f"{found.value:.3g}" if found.exact else f"between {found.lower:.3g} and {found.value:.3g}"
+        start = f"{candidate.name} is consistent, with zeta({self.eps[0]:.3g}) = {size}"
+        if not math.isfinite(candidate.radius):
+            return f"{start}; these moments ask for infinite scores, so that no sample size is promised."
+        if candidate.gradient is None:
+            return f"{start}; its gradients have no known bound, so that no sample size is promised."
+        if not math.isfinite(candidate.examples[0]):
+            return f"{start}; the lower end is too small for any sample size."
+        if candidate is self.best:
+            return f"{start}, and asks for the fewest examples, {_count(candidate.examples[0])}."
+        ratio = candidate.examples[0] / self.best.examples[0]
+        return f"{start}, and asks for {_count(candidate.examples[0])} examples, {ratio:.3g} times as many as {self.best.name}."
+
+    def total(self, candidate: Candidate) -> float:
+        """Operations per example, the linear model's included where `features` was given."""
+        return candidate.operations + 4 * self.features * candidate.scores
+
+    # -- tables ------------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary for each candidate, with the same keys."""
+        out = []
+        for c in self.candidates:
+            row: dict[str, Any] = {"surrogate": c.name, "same as": ", ".join(c.same), "scores": c.scores}
+            for eps, found, n in zip(self.eps, c.certificates, c.examples, strict=True):
+                row |= {f"zeta({eps:.3g})": found.value, f"lower({eps:.3g})": found.lower, f"exact({eps:.3g})": found.exact}
+                row[f"examples({eps:.3g})"] = n
+            names = ("beta", "sigma_l1", "sigma_l2", "sigma_linf", "c_psi", "c_phi", "spread")
+            row |= {name: c.constants.get(name, math.nan) for name in names}
+            row |= {"radius": c.radius, "gradient": math.nan if c.gradient is None else c.gradient}
+            row |= {"operations": self.total(c), "formula": "" if c.cost is None else c.cost.formula}
+            out.append(row | {"verdict": self.explain(c.name)})
+        return out
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas data frame, one for each surrogate."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas, or use rows().") from error
+        return pd.DataFrame(self.rows()).set_index("surrogate")
+
+    def __repr__(self) -> str:
+        eps = self.eps[0]
+        head = ["surrogate", "scores", f"zeta({eps:.3g})", "beta", "sigma_l2", "radius", "examples", "operations"]
+        body = []
+        for c in self.candidates:
+            found = c.certificates[0]
+            numbers = (c.constants.get("beta", math.nan), c.constants.get("sigma_l2", math.nan), c.radius)
+            cells = [c.name, str(c.scores), f"{'' if found.exact else '<= '}{found.value:.3g}"]
+            body.append([*cells, *map(_number, numbers), _count(c.examples[0]), _count(self.total(c))])
+        widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in [head, *body]]
+        kept = {name.split(" (")[0] for c in self.candidates for name in (c.name, *c.same)}
+        gone = list(dict.fromkeys(name.split(" (")[0] for name in self.refused))
+        absent = [name for name in gone if name not in kept]
+        left = [f"do not fit: {', '.join(absent)} (see `refused`)"] if absent else []
+        return "\n".join([*lines, *left, self.verdict])
+
+    def plot(self, axes: Any = None) -> Any:
+        """Calibration functions and sample sizes side by side (needs matplotlib); returns the two axes."""
+        from .plots import comparison_plot
+
+        return comparison_plot(self, axes)
+
+
+def compare(
+    loss: Any,
+    surrogates: Sequence[Any] | None = None,
+    eps: Any = None,
+    noise: float = 0.1,
+    radius: float | None = None,
+    kappa: float = 1.0,
+    confidence: float | None = None,
+    features: int = 0,
+    search: bool = False,
+) -> Comparison:
+    """Every registered surrogate that fits a loss, with its guarantee, its constants and its cost.
+
+    Parameters
+    ----------
+    loss : a loss whose outputs and labels can be listed, or a name.
+    surrogates : instances or names; None for every registered one, with each margin or link that it can take.
+    eps : excess risks at which calibration functions and sample sizes are compared, the first one decides; None for 5, 10,
+        25 and 50 % of the largest excess.
+    noise : sets the radius of each surrogate's scores to what it takes to say that a label is certain but for this share:
+        the largest |t(mu)|_2 / kappa over mu = (1 - noise) phi(y) + noise mean(phi).
+    radius : one radius for all instead. Scores of different surrogates are in different units, so that this is rarely fair.
+    kappa : kappa^2 bounds k(x, x), the squared norm of the features.
+    confidence : None for sample sizes in expectation, or the probability with which they suffice.
+    features : d, to add the 4 d k operations of a linear model to the cost per example.
+    search : where a divergence is not jointly convex and zeta has no closed form, search for its interval, which can take
+        minutes; otherwise the two bounds are its ends.
+
+    Returns
+    -------
+    Comparison
+        With `rows()`, `to_frame()`, `plot()`, `best`, `verdict`, `explain(name)`.
+
+    Notes
+    -----
+    Values of zeta are in each surrogate's own units, and twice the surrogate has twice the zeta. Sample sizes are not:
+    the bound (2 D M / zeta**(eps))^2 of `sample_size` stays the same when a surrogate is scaled. They are worst-case
+    bounds, and order surrogates by what can be promised, not by what will happen on given data.
+
+    A surrogate is known by its registry. One that cannot be built without the loss gives a class method `for_loss(loss)`.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> found = tl.theory.compare(tl.losses.Absolute(4), ["all-thresholds", "cumulative-link", "quadratic"], eps=0.3)
+    >>> found.best.name
+    'all-thresholds (logistic)'
+    """
+    task = Loss.resolve(loss)
+    _positive(kappa=kappa, **({} if radius is None else {"radius": radius}))
+    _tail(confidence)
+    if not 0 < noise < 1:
+        raise ValueError(f"noise must be between 0 and 1, got {noise}.")
+    refused: dict[str, str] = {}
+    zetas: list[tuple[str, list[str], Calibration]] = []
+    for name, build in sorted(_builders(task, surrogates), key=lambda pair: _generality(pair[0], task)):
+        try:
+            zeta = calibration(task, build())
+            zeta.problem.form  # noqa: B018  refuses a divergence that no program knows
+        except (ValueError, TypeError, NotImplementedError) as error:
+            refused[name] = str(error)
+            continue
+        twin = next((z for z in zetas if _same(z[2], zeta)), None)
+        if twin is None:
+            zetas.append((name, [], zeta))
+        else:
+            twin[1].append(name)
+    if not zetas:
+        raise ValueError(f"No surrogate fits {task!r}: {'; '.join(f'{n}: {r}' for n, r in refused.items())}")
+    levels = _levels(eps, zetas[0][2].eps_max)
+    found = [_candidate(*entry, levels, noise, radius, kappa, confidence, search) for entry in zetas]
+    found.sort(key=lambda c: (_rank(c.examples[0]), _rank(c.operations)))
+    return Comparison(task, levels, confidence, features, tuple(found), refused)
+
+
+def _builders(loss: Loss, surrogates: Sequence[Any] | None) -> list[tuple[str, Any]]:
+    """(name, function that builds the surrogate) for each candidate."""
+    if surrogates is not None:
+        chosen = [surrogates] if isinstance(surrogates, str | Surrogate) else list(surrogates)
+        return [(_name(s), lambda s=s: s) for s in map(Surrogate.resolve, chosen)]
+    out: list[tuple[str, Any]] = []
+    for name, kind in sorted(Surrogate.registry.items()):
+        choices = [(key, part) for key, part in CHOICES.items() if key in kind._get_param_names()]
+        if hasattr(kind, "for_loss"):
+            out.append((name, lambda kind=kind: kind.for_loss(loss)))
+        elif choices:
+            key, part = choices[0]
+            options = part.registry  # type: ignore[attr-defined]
+            out += [(f"{name} ({o})", lambda kind=kind, key=key, o=o: kind(**{key: o})) for o in options]
+        else:
+            out.append((name, kind))
+    return out
+
+
+def _generality(name: str, loss: Loss) -> int:
+    """Where several names stand for one function, the name of the special case comes first."""
+    if name.startswith("independent"):
+        return -1 if loss.kind == "indicator" else 1
+    return {"max-entropy": 2, "mixture": 2, "legendre": 3}.get(name, 0)
+
+
+def _name(surrogate: Surrogate) -> str:
+    """Its registered name, with its choice of margin or link; Python's own for what has none."""
+    params = surrogate.get_params(deep=False)
+    chosen = [getattr(params[key], "name", params[key]) for key in CHOICES if key in params]
+    name = getattr(type(surrogate), "name", repr(surrogate))
+    return f"{name} ({chosen[0]})" if chosen else name
+
+
+def _same(first: Calibration, second: Calibration) -> bool:
+    """Whether two surrogates are one function S(v, y), as far as a sample of scores tells."""
+    phi, other = first.problem.vertices, second.problem.vertices
+    size = first.surrogate.size or phi.shape[1]
+    if phi.shape != other.shape or not np.array_equal(phi, other) or size != (second.surrogate.size or other.shape[1]):
+        return False
+    v = np.sort(np.random.default_rng(0).normal(size=(12, size)), axis=1)  # in order, as cumulative links want them
+    rows = phi[np.arange(12) % len(phi)]
+    values = [np.asarray(zeta.surrogate.value(v, rows), dtype=float) for zeta in (first, second)]
+    return bool(np.allclose(*values, rtol=1e-7, atol=1e-9))
+
+
+def _levels(eps: Any, largest: float) -> tuple[float, ...]:
+    chosen = largest * np.array([0.05, 0.1, 0.25, 0.5]) if eps is None else np.atleast_1d(np.asarray(eps, dtype=float))
+    if not (len(chosen) and np.isfinite(chosen).all() and (chosen > 0).all()):
+        raise ValueError(f"eps must be one or more positive numbers, got {eps}; the largest excess is {largest:g}.")
+    return tuple(chosen.tolist())
+
+
+def _candidate(
+    name: str,
+    same: list[str],
+    zeta: Calibration,
+    levels: tuple[float, ...],
+    noise: float,
+    radius: float | None,
+    kappa: float,
+    confidence: float | None,
+    search: bool,
+) -> Candidate:
+    problem = zeta.problem
+    surrogate, phi = zeta.surrogate, problem.vertices
+    size = surrogate.size or phi.shape[1]
+    if radius is None:
+        mu = (1 - noise) * phi + noise * phi.mean(0)
+        radius = float(np.linalg.norm(np.asarray(surrogate.link(mu)), axis=-1).max()) / kappa
+    constants = {f"sigma_{norm}": value for norm, value in problem.convexity.items()}
+    if surrogate.smoothness is not None:
+        constants["beta"] = float(surrogate.smoothness)
+    constants["c_psi"] = float(np.linalg.norm(problem.psi, axis=1).max())
+    constants["c_phi"] = float(np.linalg.norm(phi, axis=1).max())
+    constants["spread"] = float(problem.differences("l2").max())
+    found, heights = zip(*(_height(zeta, e, search) for e in levels), strict=True)
+    gradient, examples = None, (math.nan,) * len(levels)
+    if math.isfinite(radius):
+        try:
+            gradient = _gradient(zeta, radius, kappa)[0]
+            examples = tuple(_examples(zeta, height, radius, kappa, confidence) for height in heights)
+        except ValueError:  # a surrogate whose gradients have no known bound
+            pass
+    return Candidate(
+        name,
+        tuple(same),
+        surrogate,
+        zeta.loss,
+        zeta,
+        found,
+        size,
+        constants,
+        radius,
+        gradient,
+        examples,
+        pass_cost(surrogate, size),
+    )
+
+
+def _height(zeta: Calibration, eps: float, search: bool) -> tuple[Certificate, float]:
+    """zeta(eps) with its certificate, and a convex function below it."""
+    if search or zeta.problem.form.exact or eps > zeta.eps_max or closed_form(zeta.problem, eps) is not None:
+        return zeta.exact(eps), float(zeta.envelope(eps))
+    lower = float(zeta.lower_bound(eps)) if zeta.problem.convexity else 0.0
+    return Certificate(eps, float(zeta.upper_bound(eps)), lower, method="bounds", exact=False), lower
+
+
+def _rank(value: float) -> float:
+    return math.inf if math.isnan(value) else value
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3g}"
+
+
+def _count(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2g}" if value >= 1e5 else f"{value:.0f}"
