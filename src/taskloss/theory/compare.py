@@ -19,6 +19,7 @@ from .costs import Cost, pass_cost
 from .learning import _examples, _gradient, _positive, _tail
 from .programs import Certificate
 
+FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, take seconds
 # constructor arguments that name a part of their own: each of those is a surrogate to compare
 CHOICES: dict[str, type] = {"margin": Margin, "link": Link}
 
@@ -86,7 +87,9 @@ class Comparison:
         """Which surrogate, in a sentence."""
         best = self.best
         if not math.isfinite(best.examples[0]):
-            return f"No surrogate has a finite sample size for {type(self.loss).__name__}; compare calibration functions."
+            return (
+                f"No surrogate has a finite sample size for {type(self.loss).__name__}; compare calibration functions."
+            )
         sentence = (
             f"For {type(self.loss).__name__}, {best.name} asks for the fewest examples, {_count(best.examples[0])} for an "
             f"excess risk of {self.eps[0]:.3g}"
@@ -131,7 +134,11 @@ class Comparison:
         for c in self.candidates:
             row: dict[str, Any] = {"surrogate": c.name, "same as": ", ".join(c.same), "scores": c.scores}
             for eps, found, n in zip(self.eps, c.certificates, c.examples, strict=True):
-                row |= {f"zeta({eps:.3g})": found.value, f"lower({eps:.3g})": found.lower, f"exact({eps:.3g})": found.exact}
+                row |= {
+                    f"zeta({eps:.3g})": found.value,
+                    f"lower({eps:.3g})": found.lower,
+                    f"exact({eps:.3g})": found.exact,
+                }
                 row[f"examples({eps:.3g})"] = n
             names = ("beta", "sigma_l1", "sigma_l2", "sigma_linf", "c_psi", "c_phi", "spread")
             row |= {name: c.constants.get(name, math.nan) for name in names}
@@ -158,7 +165,9 @@ class Comparison:
             cells = [c.name, str(c.scores), f"{'' if found.exact else '<= '}{found.value:.3g}"]
             body.append([*cells, *map(_number, numbers), _count(c.examples[0]), _count(self.total(c))])
         widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in [head, *body]]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in [head, *body]
+        ]
         kept = {name.split(" (")[0] for c in self.candidates for name in (c.name, *c.same)}
         gone = list(dict.fromkeys(name.split(" (")[0] for name in self.refused))
         absent = [name for name in gone if name not in kept]
@@ -197,8 +206,8 @@ def compare(
     kappa : kappa^2 bounds k(x, x), the squared norm of the features.
     confidence : None for sample sizes in expectation, or the probability with which they suffice.
     features : d, to add the 4 d k operations of a linear model to the cost per example.
-    search : where a divergence is not jointly convex and zeta has no closed form, search for its interval, which can take
-        minutes; otherwise the two bounds are its ends.
+    search : compute what can take minutes: intervals where a divergence is not jointly convex and zeta has no closed form,
+        in the place of the two bounds, and zeta** for more than eight outputs, in the place of the quadratic below it.
 
     Returns
     -------
@@ -349,9 +358,13 @@ def _candidate(
 
 def _height(zeta: Calibration, eps: float, search: bool) -> tuple[Certificate, float]:
     """zeta(eps) with its certificate, and a convex function below it."""
-    if search or zeta.problem.form.exact or eps > zeta.eps_max or closed_form(zeta.problem, eps) is not None:
+    problem = zeta.problem
+    known = eps > zeta.eps_max or closed_form(problem, eps) is not None
+    if search or known or (problem.form.exact and len(problem.psi) <= FEW):
         return zeta.exact(eps), float(zeta.envelope(eps))
-    lower = float(zeta.lower_bound(eps)) if zeta.problem.convexity else 0.0
+    lower = float(zeta.lower_bound(eps)) if problem.convexity else 0.0
+    if problem.form.exact:
+        return zeta.exact(eps), lower
     return Certificate(eps, float(zeta.upper_bound(eps)), lower, method="bounds", exact=False), lower
 
 

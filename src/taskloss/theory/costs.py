@@ -73,7 +73,9 @@ def _(surrogate: Listwise, size: int | None = None) -> Cost:
 @pass_cost.register
 def _(surrogate: Legendre, size: int | None = None) -> Cost:
     k = surrogate.size or size or 0
-    return Cost(f"{NEWTON} Newton steps of k^3/3 + 4 k^2 evaluations of h", NEWTON * (k**3 / 3 + 4 * k**2 * (EXP + 2) * k))
+    return Cost(
+        f"{NEWTON} Newton steps of k^3/3 + 4 k^2 evaluations of h", NEWTON * (k**3 / 3 + 4 * k**2 * (EXP + 2) * k)
+    )
 
 
 @pass_cost.register
@@ -116,7 +118,10 @@ def _(polytope: Product) -> Cost | None:
 def _(polytope: Tree) -> Cost:
     nodes, states = polytope.n_nodes, polytope.n_states
     per_edge = states**2 * (EXP + 8)
-    return Cost("(nodes - 1) states^2 (exp + 8) + nodes states (exp + 4)", float((nodes - 1) * per_edge + nodes * states * (EXP + 4)))
+    return Cost(
+        "(nodes - 1) states^2 (exp + 8) + nodes states (exp + 4)",
+        float((nodes - 1) * per_edge + nodes * states * (EXP + 4)),
+    )
 
 
 @inference_cost.register

@@ -238,9 +238,7 @@ def _tree_report(
     v[fork] = v.min() - 1.0  # no label asks for the fork's own score
     coupling = engine.coupling(v / scale, law)
     reason = f"the distance of a tree of {len(matrix)} outputs; at forks that never occur argmax needs tightened scores"
-    return MaxMarginReport(
-        "consistent", reason, "tightened argmax", matrix, pieces, tree, v, law[None], coupling[None]
-    )
+    return MaxMarginReport("consistent", reason, "tightened argmax", matrix, pieces, tree, v, law[None], coupling[None])
 
 
 # -- polyhedral surrogates -------------------------------------------------------------------------------------------

@@ -226,6 +226,4 @@ def exponential_bound(
     else:
         slope = alpha * rho**2 / (4 * kappa**2 * radius * (gradient + alpha * radius))
     failure = math.exp(-(max(math.sqrt(n) * slope - 1, 0.0) ** 2) / 2)
-    return ExponentialBound(
-        n, failure, zeta.eps_max * failure, reach, slope**2 / 2, gradient, alpha, estimator
-    )
+    return ExponentialBound(n, failure, zeta.eps_max * failure, reach, slope**2 / 2, gradient, alpha, estimator)
