@@ -43,7 +43,9 @@ def least_risk(matrix, q, pick=None):
 @pytest.mark.parametrize("loss", TREES, ids=lambda loss: repr(loss)[:50])
 def test_tree_distances_are_accepted(loss):
     report = check_max_margin(loss)
-    assert report and report.verdict == "consistent" and report.tree is not None
+    assert report
+    assert report.verdict == "consistent"
+    assert report.tree is not None
     matrix = loss.matrix()
     # the tree is the proof: its path lengths are the loss
     k = len(matrix)
@@ -118,11 +120,13 @@ def test_other_losses_are_refused_with_a_counterexample(loss):
     report = check_max_margin(loss)
     matrix = loss.matrix()
     scale = np.abs(matrix).max()
-    assert not report and report.verdict == "inconsistent"
+    assert not report
+    assert report.verdict == "inconsistent"
     assert report.gap() > 1e-6 * scale
     if scale < 1e3:
         for q in report.laws:
-            assert np.isclose(q.sum(), 1) and (q >= 0).all()
+            assert np.isclose(q.sum(), 1)
+            assert (q >= 0).all()
             assert report.surrogate(report.v)[0] @ q == pytest.approx(least_risk(matrix, q)[0], abs=1e-7)
     wrong = report.laws @ matrix.T
     assert ((wrong - wrong.min(1, keepdims=True)).max(0) > 1e-7 * scale).all()
@@ -150,7 +154,8 @@ def test_outputs_beyond_the_labels():
     paths = ["a/x", "a/y", "b/x", "b/y"]
     assert check_max_margin(TreeDistance(paths)).verdict == "inconsistent"
     report = check_max_margin(TreeDistance(paths, outputs="nodes"))
-    assert report.verdict == "consistent" and len(report.tree) == len(report.matrix) - 1
+    assert report.verdict == "consistent"
+    assert len(report.tree) == len(report.matrix) - 1
 
 
 @pytest.mark.parametrize("seed", range(2))

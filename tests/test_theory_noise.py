@@ -264,7 +264,8 @@ def test_margins_of_a_fitted_model():
     mu = np.sort(model[-1].predict_moments(model[0].transform(X[1::2])), axis=1)
     np.testing.assert_allclose(found.margins, np.sort(mu[:, -1] - mu[:, -2]), atol=1e-12)
     other = margin_distribution(model, X[1::2], loss=Abstain(cost=0.2))
-    assert len(other) == 75 and "75 inputs" in repr(other)
+    assert len(other) == 75
+    assert "75 inputs" in repr(other)
 
 
 def test_bad_input_is_named():
@@ -287,3 +288,26 @@ def test_bad_input_is_named():
         decision_distances(ZeroOne(3))(0.0)
     with pytest.raises(ValueError, match="norm must be"):
         excess_bound(ZeroOne(3), 1.0, "l3")
+
+
+def test_the_picture_shows_the_band():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = margin_distribution(ZeroOne(2), uniform_margins(np.random.default_rng(0), 300))
+    ax = found.plot()
+    t, share = ax.get_lines()[0].get_data()
+    np.testing.assert_allclose(share[share > 0], found.cdf(t)[share > 0])
+    assert "300 inputs" in ax.get_legend().get_texts()[0].get_text()
+    matplotlib.pyplot.close("all")
+    with pytest.raises(ValueError, match="All decisions tie"):
+        margin_distribution(ZeroOne(2), [[0.5, 0.5]]).plot()
+
+
+def test_the_hard_margin_needs_a_strict_inequality():
+    """At surrogate excess zeta(delta) exactly, an output that is delta behind can still be chosen."""
+    zeta = calibration(ZeroOne(2), Multinomial())
+    found = zeta.exact(0.3)
+    assert zeta.problem.divergence(found.u_prime, found.u) == pytest.approx(zeta.hard_margin(0.3))
+    risks = ZeroOne(2).matrix() @ found.u
+    assert risks[found.z] == pytest.approx(risks.min())  # chosen, or tied
+    assert zeta.problem.excess(found.z, found.u_prime) == pytest.approx(0.3)

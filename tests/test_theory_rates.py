@@ -94,7 +94,8 @@ def test_averaged_sgd_keeps_its_promises(surrogate):
     assert found.mean() <= expected.surrogate_excess
     for confidence in (0.5, 0.9):
         likely = asgd_bound(LOSS, surrogate, n, radius, confidence=confidence)
-        assert likely.step == expected.step and likely.paper is None
+        assert likely.step == expected.step
+        assert likely.paper is None
         assert likely.surrogate_excess > expected.surrogate_excess
         assert not exceeds(found, likely.surrogate_excess, confidence)
 

@@ -298,8 +298,8 @@ def _same(first: Calibration, second: Calibration) -> bool:
         return False
     v = np.sort(np.random.default_rng(0).normal(size=(12, size)), axis=1)  # in order, as cumulative links want them
     rows = phi[np.arange(12) % len(phi)]
-    values = [np.asarray(zeta.surrogate.value(v, rows), dtype=float) for zeta in (first, second)]
-    return bool(np.allclose(*values, rtol=1e-7, atol=1e-9))
+    mine, theirs = (np.asarray(z.surrogate.value(v, rows), dtype=float) for z in (first, second))
+    return bool(np.allclose(mine, theirs, rtol=1e-7, atol=1e-9))
 
 
 def _levels(eps: Any, largest: float) -> tuple[float, ...]:
