@@ -104,6 +104,46 @@ def test_a_surrogate_registered_later_appears(monkeypatch):
     assert "needs-the-loss" in names
 
 
+def test_a_surrogate_that_decides_by_itself(monkeypatch):
+    """No calibration function by moments: listed all the same, and with numbers once one of CALIBRATIONS knows it."""
+    from types import SimpleNamespace
+
+    from taskloss.theory import compare as function
+
+    module = sys.modules[function.__module__]
+    monkeypatch.setattr(Surrogate, "registry", dict(Surrogate.registry))
+
+    class Own(Multinomial):
+        name = "convolutional-own"
+
+        def value_and_gradient(self, v, phi):
+            value, gradient = super().value_and_gradient(v, phi)
+            return value + 1.0, gradient
+
+    def refuses(loss, surrogate):
+        if isinstance(surrogate, Own):
+            raise ValueError("decides by itself")
+        return calibration(loss, surrogate)
+
+    monkeypatch.setattr(module, "CALIBRATIONS", [refuses])
+    found = compare(ZeroOne(3), eps=0.1)
+    assert found["convolutional-own"].zeta is None
+    assert np.isnan(found["convolutional-own"].examples[0])
+    assert "no calibration function is known" in found.explain("convolutional-own")
+    assert "unknown" in repr(found)
+
+    def linear(loss, surrogate):
+        return SimpleNamespace(loss=loss, surrogate=surrogate, eps_max=1.0, lower_bound=lambda eps: eps / 3)
+
+    monkeypatch.setattr(module, "CALIBRATIONS", [refuses, linear])
+    found = compare(ZeroOne(3), eps=0.1)
+    own, usual = found["convolutional-own"], found["multinomial"]
+    assert own.gradient == pytest.approx(usual.gradient)
+    assert own.examples[0] == pytest.approx((2 * own.radius * own.gradient / (0.1 / 3)) ** 2, rel=1e-3)
+    assert found.best is own
+    assert ">= 0.0333" in found.explain("convolutional-own")
+
+
 def test_structures():
     found = compare(ChainHamming(2, 2), ["chain-crf", "quadratic"], eps=0.2)
     assert {c.name for c in found.candidates} == {"chain-crf", "quadratic"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +13,16 @@ from ..losses.base import Loss
 from ..margins import Margin
 from ..surrogates.base import Surrogate
 from ..surrogates.cumulative import Link
-from .calibration import Calibration, calibration
+from .calibration import Calibration, Certificate, calibration
 from .closed import closed_form
 from .costs import Cost, pass_cost
-from .learning import _examples, _gradient, _positive, _tail
-from .programs import Certificate
+from .learning import _canonical_gradient, _examples, _gradient, _positive, _tail
 
 FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, take seconds
 # constructor arguments that name a part of their own: each of those is a surrogate to compare
 CHOICES: dict[str, type] = {"margin": Margin, "link": Link}
+# (loss, surrogate) -> an object with lower_bound(eps), eps_max, loss and surrogate: the first that knows the surrogate speaks
+CALIBRATIONS: list[Callable[[Loss, Surrogate], Any]] = [calibration]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Candidate:
     name : its name, with its choice of margin or link.
     same : names of other registered surrogates that are the same function S(v, y) here.
     surrogate, loss : bound to each other.
-    zeta : the calibration function. certificates : its value, lower end and exactness at each eps.
+    zeta : the calibration function, None where none is known. certificates : its value, lower end and exactness at each
+        eps; from 0 to infinity where nothing is known.
     scores : how many a prediction has.
     constants : "beta", the Lipschitz constant of S's gradient; "sigma_l1", "sigma_l2", "sigma_linf", strong convexity of
         h; "c_psi" and "c_phi", largest l2 norms; "spread", the largest |psi(z) - psi(z')|_2. What is not known is left out.
@@ -46,7 +48,7 @@ class Candidate:
     same: tuple[str, ...]
     surrogate: Surrogate = field(repr=False)
     loss: Loss = field(repr=False)
-    zeta: Calibration = field(repr=False)
+    zeta: Any = field(repr=False)
     certificates: tuple[Certificate, ...] = field(repr=False)
     scores: int
     constants: dict[str, float] = field(repr=False)
@@ -108,9 +110,9 @@ class Comparison:
         if name in self.refused:
             return f"{name} is left out: {self.refused[name]}"
         candidate = self[name]
-        found = candidate.certificates[0]
-        size = f"{found.value:.3g}" if found.exact else f"between {found.lower:.3g} and {found.value:.3g}"
-        start = f"{candidate.name} is consistent, with zeta({self.eps[0]:.3g}) = {size}"
+        if candidate.zeta is None:
+            return f"{candidate.name} fits; no calibration function is known for it."
+        start = f"{candidate.name} is consistent, with zeta({self.eps[0]:.3g}) {_size(candidate.certificates[0])}"
         if not math.isfinite(candidate.radius):
             return f"{start}; these moments ask for infinite scores, so that no sample size is promised."
         if candidate.gradient is None:
@@ -160,9 +162,8 @@ class Comparison:
         head = ["surrogate", "scores", f"zeta({eps:.3g})", "beta", "sigma_l2", "radius", "examples", "operations"]
         body = []
         for c in self.candidates:
-            found = c.certificates[0]
             numbers = (c.constants.get("beta", math.nan), c.constants.get("sigma_l2", math.nan), c.radius)
-            cells = [c.name, str(c.scores), f"{'' if found.exact else '<= '}{found.value:.3g}"]
+            cells = [c.name, str(c.scores), _size(c.certificates[0]).removeprefix("= ")]
             body.append([*cells, *map(_number, numbers), _count(c.examples[0]), _count(self.total(c))])
         widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
         lines = [
@@ -220,7 +221,8 @@ def compare(
     the bound (2 D M / zeta**(eps))^2 of `sample_size` stays the same when a surrogate is scaled. They are worst-case
     bounds, and order surrogates by what can be promised, not by what will happen on given data.
 
-    A surrogate is known by its registry. One that cannot be built without the loss gives a class method `for_loss(loss)`.
+    A surrogate is known by its registry. One that cannot be built without the loss gives a class method `for_loss(loss)`. One
+    whose excess risk is no Bregman divergence of moments is listed with what `CALIBRATIONS` knows of it.
 
     Examples
     --------
@@ -235,25 +237,42 @@ def compare(
     if not 0 < noise < 1:
         raise ValueError(f"noise must be between 0 and 1, got {noise}.")
     refused: dict[str, str] = {}
-    zetas: list[tuple[str, list[str], Calibration]] = []
+    pairs: list[tuple[str, list[str], Loss, Surrogate]] = []
     for name, build in sorted(_builders(task, surrogates), key=lambda pair: _generality(pair[0], task)):
         try:
-            zeta = calibration(task, build())
-            zeta.problem.form  # noqa: B018  refuses a divergence that no program knows
-        except (ValueError, TypeError, NotImplementedError) as error:
+            variant, surrogate = _bound(task, build())
+        except (ValueError, TypeError) as error:
             refused[name] = str(error)
             continue
-        twin = next((z for z in zetas if _same(z[2], zeta)), None)
+        twin = next((pair for pair in pairs if _same(pair[2:], (variant, surrogate))), None)
         if twin is None:
-            zetas.append((name, [], zeta))
+            pairs.append((name, [], variant, surrogate))
         else:
             twin[1].append(name)
-    if not zetas:
+    if not pairs:
         raise ValueError(f"No surrogate fits {task!r}: {'; '.join(f'{n}: {r}' for n, r in refused.items())}")
-    levels = _levels(eps, zetas[0][2].eps_max)
-    found = [_candidate(*entry, levels, noise, radius, kappa, confidence, search) for entry in zetas]
+    table = np.asarray(task.matrix(), dtype=float)
+    levels = _levels(eps, float((table - table.min(0)).max()))
+    found = [_candidate(*pair, levels, noise, radius, kappa, confidence, search) for pair in pairs]
     found.sort(key=lambda c: (_rank(c.examples[0]), _rank(c.operations)))
     return Comparison(task, levels, confidence, features, tuple(found), refused)
+
+
+def _bound(loss: Loss, surrogate: Surrogate) -> tuple[Loss, Surrogate]:
+    """The loss in the first embedding that the surrogate takes, and the surrogate bound to it; refuses what cannot be consistent."""
+    refusal: ValueError | None = None
+    for variant in loss.variants():
+        try:
+            fitted = surrogate.bind(variant.polytope)
+            if hasattr(fitted, "bind_outputs"):  # one that decides by itself takes the loss's outputs too
+                fitted = fitted.bind_outputs(variant)
+        except ValueError as error:
+            refusal = refusal or error
+            continue
+        if not fitted.calibrated:
+            raise ValueError(f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence.")
+        return variant, fitted
+    raise refusal or ValueError(f"{loss!r} has no embedding.")
 
 
 def _builders(loss: Loss, surrogates: Sequence[Any] | None) -> list[tuple[str, Any]]:
@@ -290,15 +309,15 @@ def _name(surrogate: Surrogate) -> str:
     return f"{name} ({chosen[0]})" if chosen else name
 
 
-def _same(first: Calibration, second: Calibration) -> bool:
+def _same(first: tuple[Loss, Surrogate], second: tuple[Loss, Surrogate]) -> bool:
     """Whether two surrogates are one function S(v, y), as far as a sample of scores tells."""
-    phi, other = first.problem.vertices, second.problem.vertices
-    size = first.surrogate.size or phi.shape[1]
-    if phi.shape != other.shape or not np.array_equal(phi, other) or size != (second.surrogate.size or other.shape[1]):
+    phi, other = (np.asarray(loss.polytope.vertices(), dtype=float) for loss, _ in (first, second))
+    size, count = (surrogate.size or phi.shape[1] for _, surrogate in (first, second))
+    if phi.shape != other.shape or not np.array_equal(phi, other) or size != count:
         return False
     v = np.sort(np.random.default_rng(0).normal(size=(12, size)), axis=1)  # in order, as cumulative links want them
     rows = phi[np.arange(12) % len(phi)]
-    mine, theirs = (np.asarray(z.surrogate.value(v, rows), dtype=float) for z in (first, second))
+    mine, theirs = (np.asarray(surrogate.value(v, rows), dtype=float) for _, surrogate in (first, second))
     return bool(np.allclose(mine, theirs, rtol=1e-7, atol=1e-9))
 
 
@@ -312,7 +331,8 @@ def _levels(eps: Any, largest: float) -> tuple[float, ...]:
 def _candidate(
     name: str,
     same: list[str],
-    zeta: Calibration,
+    loss: Loss,
+    surrogate: Surrogate,
     levels: tuple[float, ...],
     noise: float,
     radius: float | None,
@@ -320,44 +340,57 @@ def _candidate(
     confidence: float | None,
     search: bool,
 ) -> Candidate:
-    problem = zeta.problem
-    surrogate, phi = zeta.surrogate, problem.vertices
+    phi, psi = np.asarray(loss.polytope.vertices(), dtype=float), np.asarray(loss.psi(loss.outputs()), dtype=float)
     size = surrogate.size or phi.shape[1]
     if radius is None:
         mu = (1 - noise) * phi + noise * phi.mean(0)
         radius = float(np.linalg.norm(np.asarray(surrogate.link(mu)), axis=-1).max()) / kappa
-    constants = {f"sigma_{norm}": value for norm, value in problem.convexity.items()}
+    constants = {"c_psi": float(np.linalg.norm(psi, axis=1).max()), "c_phi": float(np.linalg.norm(phi, axis=1).max())}
+    constants["spread"] = float(np.linalg.norm(psi[:, None] - psi, axis=-1).max())
     if surrogate.smoothness is not None:
         constants["beta"] = float(surrogate.smoothness)
-    constants["c_psi"] = float(np.linalg.norm(problem.psi, axis=1).max())
-    constants["c_phi"] = float(np.linalg.norm(phi, axis=1).max())
-    constants["spread"] = float(problem.differences("l2").max())
+    zeta = _calibrated(loss, surrogate)
+    if isinstance(zeta, Calibration):
+        constants |= {f"sigma_{norm}": value for norm, value in zeta.problem.convexity.items()}
     found, heights = zip(*(_height(zeta, e, search) for e in levels), strict=True)
-    gradient, examples = None, (math.nan,) * len(levels)
-    if math.isfinite(radius):
+    gradient = _slope(zeta, loss, surrogate, radius, kappa) if math.isfinite(radius) else None
+    examples = (math.nan,) * len(levels)
+    if gradient is not None and zeta is not None:
+        examples = tuple(_examples(height, radius, gradient, confidence) for height in heights)
+    cost = pass_cost(surrogate, size)
+    return Candidate(name, tuple(same), surrogate, loss, zeta, found, size, constants, radius, gradient, examples, cost)
+
+
+def _calibrated(loss: Loss, surrogate: Surrogate) -> Any:
+    """The calibration function by the first of CALIBRATIONS that knows one."""
+    for calibrate in CALIBRATIONS:
         try:
-            gradient = _gradient(zeta, radius, kappa)[0]
-            examples = tuple(_examples(zeta, height, radius, kappa, confidence) for height in heights)
-        except ValueError:  # a surrogate whose gradients have no known bound
-            pass
-    return Candidate(
-        name,
-        tuple(same),
-        surrogate,
-        zeta.loss,
-        zeta,
-        found,
-        size,
-        constants,
-        radius,
-        gradient,
-        examples,
-        pass_cost(surrogate, size),
-    )
+            zeta = calibrate(loss, surrogate)
+            if isinstance(zeta, Calibration):
+                zeta.problem.form  # noqa: B018  refuses a divergence that no program knows
+            return zeta
+        except (ValueError, TypeError, NotImplementedError):
+            continue
+    return None
 
 
-def _height(zeta: Calibration, eps: float, search: bool) -> tuple[Certificate, float]:
+def _slope(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: float) -> float | None:
+    """M, the bound on the gradients' norm, or None where none is known."""
+    if isinstance(zeta, Calibration):
+        try:
+            return _gradient(zeta, radius, kappa)[0]
+        except ValueError:
+            return None
+    if surrogate.canonical and surrogate.smoothness is not None:
+        return _canonical_gradient(surrogate, loss.polytope, surrogate.smoothness, radius, kappa)[0]
+    return None
+
+
+def _height(zeta: Any, eps: float, search: bool) -> tuple[Certificate, float]:
     """zeta(eps) with its certificate, and a convex function below it."""
+    if not isinstance(zeta, Calibration):
+        lower = 0.0 if zeta is None else float(zeta.lower_bound(eps))
+        return Certificate(eps, math.inf, lower, method="bound", exact=False), lower
     problem = zeta.problem
     known = eps > zeta.eps_max or closed_form(problem, eps) is not None
     if search or known or (problem.form.exact and len(problem.psi) <= FEW):
@@ -366,6 +399,15 @@ def _height(zeta: Calibration, eps: float, search: bool) -> tuple[Certificate, f
     if problem.form.exact:
         return zeta.exact(eps), lower
     return Certificate(eps, float(zeta.upper_bound(eps)), lower, method="bounds", exact=False), lower
+
+
+def _size(found: Certificate) -> str:
+    """A calibration function's value in words: "= 0.1", "in [0.1, 0.2]", ">= 0.1" or "unknown"."""
+    if found.exact:
+        return f"= {found.value:.3g}"
+    if math.isfinite(found.value):
+        return f"in [{found.lower:.3g}, {found.value:.3g}]"
+    return f">= {found.lower:.3g}" if found.lower > 0 else "unknown"
 
 
 def _rank(value: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..losses.base import Loss
-from .problem import DUAL, Problem, _diameter, _normals
+from .problem import DUAL, Problem
 
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 
@@ -115,9 +115,16 @@ def _pieces(loss: Loss, points: np.ndarray | None) -> tuple[np.ndarray, np.ndarr
     offset = np.broadcast_to(np.asarray(loss.offset(outputs), dtype=float), (len(psi),))
     if points is None:
         return psi, np.array(offset)
-    centre, normal = points.mean(0), _normals(points)
-    frame = np.linalg.svd(np.eye(psi.shape[1]) - normal.T @ normal)[0][:, : psi.shape[1] - len(normal)]
+    centre = points.mean(0)
+    _, singular, rows = np.linalg.svd(points - centre)
+    frame = rows[: int((singular > 1e-10 * max(1.0, singular.max(initial=0.0))).sum())].T
     return psi @ frame, offset + psi @ centre
+
+
+def _diameter(points: np.ndarray) -> float:
+    gram = points @ points.T
+    squares = np.diag(gram)
+    return float(np.sqrt(max((squares[:, None] + squares - 2 * gram).max(), 0.0)))
 
 
 def _deltas(psi: np.ndarray, offset: np.ndarray, z: int, lengths: np.ndarray) -> np.ndarray:

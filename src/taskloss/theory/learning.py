@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..polytopes.base import Polytope
+from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
-from .problem import _diameter
+from .distances import _diameter
 
 # -- what all bounds share -------------------------------------------------------------------------------------------
 
@@ -123,12 +125,12 @@ def sample_size(
         raise ValueError("Give both p and gamma_p, or neither.")
     _positive(eps=eps, radius=radius, kappa=kappa)
     level = zeta.envelope(eps) if p is None or gamma_p is None else float(zeta.low_noise(p, gamma_p)(eps))
-    return _examples(zeta, level, radius, kappa, confidence)
+    return _examples(level, radius, _gradient(zeta, radius, kappa)[0], confidence)
 
 
-def _examples(zeta: Calibration, level: float, radius: float, kappa: float, confidence: float | None) -> float:
+def _examples(level: float, radius: float, gradient: float, confidence: float | None) -> float:
     """The n from which averaged SGD has surrogate excess at most `level`."""
-    wanted = 2 * radius * _gradient(zeta, radius, kappa)[0] * _tail(confidence)
+    wanted = 2 * radius * gradient * _tail(confidence)
     if level == 0:
         return math.inf
     count = (wanted / level) ** 2 if math.isfinite(level) else 1.0
@@ -142,16 +144,8 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
     constants = {"c_psi": float(np.linalg.norm(problem.psi, axis=1).max())}
     if surrogate.canonical and "l2" in problem.convexity:
         beta = 1 / problem.convexity["l2"]
-        start = surrogate.inverse_link(np.zeros(phi.shape[1]))
-        constants |= {"beta": beta, "c_phi_h": float(np.linalg.norm(phi - start, axis=1).max())}
-        bound = kappa * beta * radius + constants["c_phi_h"]
-        if surrogate.domain == problem.polytope:
-            bound = min(bound, _diameter(phi))  # grad h*(v) lies in M
-        elif surrogate.domain is not None:
-            # grad h*(v) lies in D: no farther from phi(y) than D's box is
-            low, high = surrogate.domain.bounds()
-            bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
-        return kappa * bound, constants
+        bound, more = _canonical_gradient(surrogate, problem.polytope, beta, radius, kappa)
+        return bound, constants | more
     if isinstance(surrogate, Coordinatewise):
         # |dS/dv_j| = |Phi'(+-v_j)| is largest at the most wrong score that the ball allows.
         worst = abs(float(surrogate.phi_margin.derivative(np.array(-kappa * radius))))
@@ -160,6 +154,23 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
     raise ValueError(
         f"The gradients of {surrogate!r} have no bound that is known here: use a canonical or a coordinatewise surrogate."
     )
+
+
+def _canonical_gradient(
+    surrogate: Surrogate, polytope: Polytope, beta: float, radius: float, kappa: float
+) -> tuple[float, dict[str, float]]:
+    """M where grad S = grad h*(v) - phi(y) and grad h* is beta-Lipschitz."""
+    phi = np.asarray(polytope.vertices(), dtype=float)
+    start = surrogate.inverse_link(np.zeros((1, phi.shape[1])))
+    c_phi_h = float(np.linalg.norm(phi - start, axis=1).max())
+    bound = kappa * beta * radius + c_phi_h
+    if surrogate.domain == polytope:
+        bound = min(bound, _diameter(phi))  # grad h*(v) lies in M
+    elif surrogate.domain is not None:
+        # grad h*(v) lies in D: no farther from phi(y) than D's box is
+        low, high = surrogate.domain.bounds()
+        bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
+    return kappa * bound, {"beta": beta, "c_phi_h": c_phi_h}
 
 
 def _positive(**values: float) -> None:

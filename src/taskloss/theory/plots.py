@@ -94,7 +94,7 @@ def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int =
 def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
     """Left the calibration functions, each in its surrogate's own units; right the sample sizes, which can be compared."""
     if axes is None:
-        axes = _pyplot().subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")[1]
+        axes = _pyplot().subplots(1, 2, figsize=(11, 4.2), layout="constrained")[1]
     eps = np.array(comparison.eps)
     order = np.argsort(eps)
     marks = dict(zip([c.name for c in comparison.candidates], "osD^vP*X<>ph" * 4, strict=False))
@@ -102,8 +102,8 @@ def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
         comparison.candidates, itertools.cycle([BLUE, ORANGE, GREEN, RED, PURPLE, GREY]), strict=False
     ):
         style = {"color": colour, "marker": marks[candidate.name], "ms": 4, "label": candidate.name}
-        values = np.array([found.value for found in candidate.certificates])
-        axes[0].plot(eps[order], values[order], **style)
+        ends = [found.value if np.isfinite(found.value) else found.lower for found in candidate.certificates]
+        axes[0].plot(eps[order], np.array(ends)[order], **style)
         examples = np.array(candidate.examples)
         if np.isfinite(examples).any():
             axes[1].plot(eps[order], examples[order], **style)
@@ -111,7 +111,7 @@ def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
     axes[0].set_ylabel(r"$\zeta(\varepsilon)$, in the surrogate's own units")
     how = "in expectation" if comparison.confidence is None else f"with probability {comparison.confidence:g}"
     axes[1].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$", ylabel=f"examples, {how}")
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=7)
     return axes
 
 
