@@ -141,6 +141,9 @@ def test_a_surrogate_that_decides_by_itself(monkeypatch):
     assert own.gradient == pytest.approx(usual.gradient)
     assert own.examples[0] == pytest.approx((2 * own.radius * own.gradient / (0.1 / 3)) ** 2, rel=1e-3)
     assert found.best is own
+    assert "quadratic takes 4.7 times fewer operations per example" in found.verdict
+    monkeypatch.setattr(module, "pass_cost", lambda surrogate, size: None)
+    assert compare(ZeroOne(3), eps=0.1).verdict.endswith("what an example costs is not known.")
     assert ">= 0.0333" in found.explain("convolutional-own")
 
 

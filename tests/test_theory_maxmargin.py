@@ -171,6 +171,14 @@ def test_restricted_max_margin_mends_zero_one():
     assert check_max_margin(Squared(3), "restricted").gap() > 0.1  # not everything, though
 
 
+def test_what_is_neither_proved_nor_refuted_is_called_undecided():
+    """City-block distances on a grid: no tree, too many labels to list the cells, no counterexample."""
+    points = np.array(list(itertools.product(range(2), range(3))))
+    report = check_max_margin(CostMatrix(np.abs(points[:, None] - points).sum(-1)))
+    assert report.verdict == "undecided"
+    assert not report
+
+
 def test_two_labels_are_the_hinge():
     report = check_max_margin(ZeroOne(2))
     assert report.decoding == "argmax"

@@ -175,6 +175,17 @@ def test_equal_outputs_count_as_one():
     assert margin_distribution(twice, [[0.2, 0.8]]).margins == pytest.approx([0.6])
 
 
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.0, 0.5]])
+def test_label_sets_need_no_listing(weights):
+    mu = np.random.default_rng(0).uniform(-1, 1, (50, 4))
+    loss = Hamming(4, weights)
+    found = margin_distribution(loss, mu)
+    listed = margin_distribution(CostMatrix(loss.matrix(), embedding=loss.phi(loss.labels())), mu)
+    np.testing.assert_allclose(found.margins, listed.margins, atol=1e-9)
+    np.testing.assert_allclose(found.distances, listed.distances, atol=1e-9)
+    assert len(margin_distribution(Hamming(300), np.ones((2, 300)))) == 2
+
+
 def uniform_margins(rng, n, power=1.0):
     """Moments of two labels whose margins have P(gamma <= t) = t^power."""
     gamma = rng.random(n) ** (1 / power)

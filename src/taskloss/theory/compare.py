@@ -96,6 +96,8 @@ class Comparison:
             f"For {type(self.loss).__name__}, {best.name} asks for the fewest examples, {_count(best.examples[0])} for an "
             f"excess risk of {self.eps[0]:.3g}"
         )
+        if math.isnan(best.operations):
+            return f"{sentence}; what an example costs is not known."
         cheaper = [c for c in self.candidates[1:] if self.total(c) < 0.8 * self.total(best)]
         if cheaper:
             other = min(cheaper, key=self.total)

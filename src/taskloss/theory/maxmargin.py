@@ -357,7 +357,7 @@ class _Cells:
     def _first_laws(self) -> list[np.ndarray]:
         """Uniform laws on few labels, and generic ones."""
         sizes = range(1, min(self.k, 4) + 1)
-        subsets = [s for size in sizes for s in itertools.combinations(range(self.k), size)][:300]
+        subsets = [s for size in sizes for s in itertools.combinations(range(self.k), size)][:60]
         rng = np.random.default_rng(0)
         uniform = [np.bincount(s, minlength=self.k) / len(s) for s in subsets]
         return [*rng.dirichlet(np.ones(self.k), 20), *uniform]

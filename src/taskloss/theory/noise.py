@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..losses.base import Loss
+from ..losses.hamming import Hamming
 from .calibration import Calibration
 
 
@@ -219,6 +220,8 @@ def margin_distribution(
 
 def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """gamma and the l2 distance to the nearest tie, for each row of moments."""
+    if isinstance(loss, Hamming):
+        return _hamming_margins(loss, mu)
     outputs = loss.outputs()
     psi = np.asarray(loss.psi(outputs), dtype=float)
     if mu.shape[1] != psi.shape[1]:
@@ -240,3 +243,16 @@ def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, 
             reach = np.where(lengths[best] > 0, gaps / np.maximum(lengths[best], 1e-300), np.inf)
         distances.append(reach.min(1))
     return np.concatenate(margins), np.concatenate(distances)
+
+
+def _hamming_margins(loss: Hamming, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same without listing label sets: the next best one differs in one label, and so does the nearest tie."""
+    size = loss.polytope.size
+    if mu.shape[1] != size:
+        raise ValueError(f"The moments have {mu.shape[1]} columns, and {loss!r} needs {size}.")
+    weights = 2 * np.abs(loss.psi(np.zeros((1, size), dtype=int)))[0]
+    counts = weights > 0
+    if not counts.any():
+        raise ValueError(f"{loss!r} has no two outputs that differ: no decision can flip.")
+    reach = np.abs(mu[:, counts])
+    return (weights[counts] * reach).min(1), reach.min(1)
