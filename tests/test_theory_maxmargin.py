@@ -8,7 +8,8 @@ from scipy.optimize import linprog
 
 from taskloss.losses import Absolute, CostMatrix, Hamming, Squared, TreeDistance, ZeroOne
 from taskloss.theory import check_max_margin, tightened
-from taskloss.theory.maxmargin import KINDS, _Cells, _truth
+from taskloss.theory.maxmargin import KINDS, _truth
+from taskloss.theory.polyhedral import Cells
 
 STAR = TreeDistance({"a": "m", "b": "m", "c": "m", "m": None}, labels=["a", "b", "c", "m"])
 PATHS = ["a", "a/x", "a/y", "a/y/u", "b"]
@@ -85,7 +86,7 @@ def test_what_the_tree_theorem_says_holds_on_random_laws(loss):
 @pytest.mark.parametrize("loss", [Absolute(4), STAR, weighted_tree(0, 4)], ids=lambda loss: repr(loss)[:50])
 def test_cells_agree_with_the_tree_theorem(loss):
     matrix = loss.matrix()
-    engine = _Cells(matrix / matrix.max(), _truth(matrix, loss), "max-margin", 1e-9)
+    engine = Cells(matrix / matrix.max(), _truth(matrix, loss), "max-margin", 1e-9)
     assert engine.counterexample() is None
     assert engine.complete
 

@@ -2,8 +2,9 @@
 
 from . import plots
 from .calibration import Calibration, calibration
+from .candidates import Candidate
 from .closed import margin_calibration
-from .compare import Candidate, Comparison, compare
+from .compare import Comparison, compare
 from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
 from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
