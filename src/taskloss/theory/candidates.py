@@ -137,6 +137,7 @@ def describe(
     confidence: float | None,
     search: bool,
 ) -> Candidate:
+    """Everything that `compare` tells of one surrogate; its arguments are those of `compare`."""
     phi, psi = np.asarray(loss.polytope.vertices(), dtype=float), np.asarray(loss.psi(loss.outputs()), dtype=float)
     size = surrogate.size or phi.shape[1]
     if radius is None:
