@@ -11,7 +11,7 @@ from scipy import sparse
 from ._threads import blas_threads, keep_pages, pool, shared_sum
 from .hypotheses._sparse import ThreadedSparse
 from .hypotheses.base import Hypothesis, Varying, row_blocks
-from .surrogates.base import CompiledRisk, Surrogate
+from .surrogates.base import Surrogate
 
 Array = Any
 
@@ -60,9 +60,9 @@ class EmpiricalRisk:
         self.separable = surrogate.separable and hypothesis.separable
         self.sharpens = not self.separable and hypothesis.sharpens(X)
         self.refresh = 6 if self.sharpens else 12  # steps after which curvature is worth a second look
-        self.compiled: CompiledRisk | None = None
+        self.compiled: Any = surrogate.compiled_risk() if surrogate.remembers else None
         self.blocks = self._blocks(len(scores))
-        whole = self.compiled is not None and not self.smoothing
+        whole = self.compiled is not None and self.compiled.fused and not self.smoothing
         self.compiled_pass = hypothesis.compiled_pass(X) if whole else None
         # one for each thread, which goes over it in blocks of its own
         self.shares = self._cut(-(-len(phi) // self.threads)) if self.compiled_pass is not None else []
@@ -91,7 +91,7 @@ class EmpiricalRisk:
         self.threads = blas_threads() if large else 1
         if large:
             keep_pages()
-            self.compiled = self.surrogate.compiled_risk()
+            self.compiled = self.compiled or self.surrogate.compiled_risk()
         if sparse.issparse(self.X) and not made:
             # A block's pullback is as large as theta: one block, with the threads inside its products.
             X = ThreadedSparse(self.X, self.threads) if large else self.X

@@ -3,6 +3,9 @@
 For each row v: min over laws pi on m outputs of F(pi) = h*(v + Psi^T pi) + <c, pi>, by Newton steps on the support of pi,
 which outputs enter by their gradient and leave where a step takes their weight to zero. Three conjugates h* are known:
 |u|^2 / 2, the log-partition function of a product of simplices, and that of a cube.
+
+Rows go in tiles that lie coordinate by coordinate, so that all laws of a tile are tried in vectors; only rows whose law is not
+optimal, few of them where laws come from scores nearby, take Newton steps of their own.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ import math
 import numba
 import numpy as np
 
+from .pointwise import _log1p, exp
+
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 reordered = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 QUADRATIC, SIMPLICES, CUBE = 0, 1, 2
 TOLERANCE = 1e-13  # of the size of the terms that the gradient in pi is made of
 MOST_STEPS = 200
+_TILE = 256  # rows
 
 
 @reordered
@@ -101,9 +107,21 @@ def _solve(a, n, b):
 
 
 @compiled
-def _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g):
+def _gradient(columns, offsets, mu, g):
+    """g = Psi mu + c, column by column, so that the inner loop runs in vectors over outputs."""
+    k, m = columns.shape
+    for z in range(m):
+        g[z] = offsets[z]
+    for j in range(k):
+        x = mu[j]
+        for z in range(m):
+            g[z] += x * columns[j, z]
+
+
+@compiled
+def _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g):
     """F at pi, whose support is among the first `count` of `active`; u, mu and the gradient g in pi on the way."""
-    m, k = psi.shape
+    k = len(v)
     for j in range(k):
         u[j] = v[j]
     value = 0.0
@@ -114,8 +132,7 @@ def _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g):
             for j in range(k):
                 u[j] += pi[z] * psi[z, j]
     value += _conjugate(kind, parameter, u, mu)
-    for z in range(m):
-        g[z] = _dot(psi[z], mu) + offsets[z]
+    _gradient(columns, offsets, mu, g)
     return value
 
 
@@ -152,31 +169,14 @@ def _newton(kind, parameter, psi, mu, g, active, count, reference, ridge, d, gra
 
 
 @compiled
-def _row(kind, parameter, v, psi, offsets, size, pi, mu, u, g, active, d, gram, moved, difference, trial):
-    """Minimise F for one row, from the law pi, or from no law where it is zero; returns F."""
+def _row(kind, parameter, v, psi, columns, offsets, size, pi, mu, value, u, g, active, d, gram, moved, difference, trial):
+    """Minimise F for one row from the law pi, with mu, F = value and the gradient g of that law given; returns F."""
     m, k = psi.shape
     count = 0
     for z in range(m):
         if pi[z] > 0:
             active[count] = z
             count += 1
-    if count == 0:
-        # The output that is best for the moments at the even mixture of all: where no output is likelier, so near the truth.
-        for j in range(k):
-            u[j] = v[j]
-        for z in range(m):
-            for j in range(k):
-                u[j] += psi[z, j] / m
-        _conjugate(kind, parameter, u, mu)
-        best = 0
-        for z in range(m):
-            g[z] = _dot(psi[z], mu) + offsets[z]
-            if g[z] < g[best]:
-                best = z
-        pi[best] = 1.0
-        active[0] = best
-        count = 1
-    value = _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g)
     for _ in range(MOST_STEPS):
         scale = 0.0
         for j in range(k):
@@ -234,7 +234,7 @@ def _row(kind, parameter, v, psi, offsets, size, pi, mu, u, g, active, d, gram, 
                 pi[active[i]] = max(trial[i] + t * d[i], 0.0)
             if t == most and blocking >= 0:
                 pi[active[blocking]] = 0.0
-            new = _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g)
+            new = _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g)
             end = 0.0
             for i in range(count):
                 end += d[i] * g[active[i]]
@@ -246,7 +246,7 @@ def _row(kind, parameter, v, psi, offsets, size, pi, mu, u, g, active, d, gram, 
         if not accepted:
             for i in range(count):
                 pi[active[i]] = trial[i]
-            value = _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g)
+            value = _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g)
             break
         value = new
         kept, total = 0, 0.0
@@ -263,21 +263,190 @@ def _row(kind, parameter, v, psi, offsets, size, pi, mu, u, g, active, d, gram, 
 
 
 @compiled
+def _conjugates(kind, parameter, u, mu, values, room, bits):
+    """`_conjugate` of every column of u."""
+    k, powers = len(u), bits.view(np.float64)
+    values[:] = 0.0
+    if kind == QUADRATIC:
+        for j in range(k):
+            for t in range(len(values)):
+                mu[j, t] = u[j, t]
+                values[t] += u[j, t] * u[j, t] / 2
+        return
+    if kind == CUBE:
+        width, e, term = 1.0 - parameter, room[0], room[1]
+        for j in range(k):
+            for t in range(len(values)):
+                e[t] = -abs(width * u[j, t])
+            exp(e, bits, powers)
+            _log1p(e, term)
+            for t in range(len(values)):
+                x = width * u[j, t]
+                values[t] += term[t] + max(x, 0.0) + parameter * u[j, t]
+                mu[j, t] = parameter + width * (1.0 if x > 0 else e[t]) / (1.0 + e[t])
+        return
+    width, top, total = int(parameter), room[0], room[1]
+    for first in range(0, k, width):
+        top[:], total[:] = u[first], 0.0
+        for j in range(first + 1, first + width):
+            for t in range(len(values)):
+                top[t] = max(top[t], u[j, t])
+        for j in range(first, first + width):
+            x = mu[j]
+            for t in range(len(values)):
+                x[t] = u[j, t] - top[t]
+            exp(x, bits, powers)
+            for t in range(len(values)):
+                total[t] += x[t]
+        for t in range(len(values)):
+            values[t] += top[t] + math.log(total[t])
+            total[t] = 1.0 / total[t]
+        for j in range(first, first + width):
+            for t in range(len(values)):
+                mu[j, t] *= total[t]
+
+
+@compiled
+def _gradients(psi, offsets, mu, g):
+    np.dot(psi, mu, g)
+    for z in range(len(offsets)):
+        for t in range(g.shape[1]):
+            g[z, t] += offsets[z]
+
+
+@compiled
+def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
+    """Rows without a law get the output that is best for the moments at the even mixture of all outputs."""
+    m, k = psi.shape
+    n = len(values)
+    cold = False
+    for t in range(n):
+        cold |= pi[t].sum() == 0.0
+    if not cold:
+        return
+    for j in range(k):
+        shift = psi[:, j].sum() / m
+        for t in range(n):
+            u[j, t] = v[j, t] + shift
+    _conjugates(kind, parameter, u, mu, values, room, bits)
+    _gradients(psi, offsets, mu, g)
+    for t in range(n):
+        if pi[t].sum() == 0.0:
+            pi[t, np.argmin(g[:, t])] = 1.0
+
+
+@compiled
+def _tile(kind, parameter, v, psi, columns, offsets, size, pi, u, mu, g, values, room, bits, vectors, whole, tables):
+    """For a tile of scores v (k, n): laws pi (n, m) become optimal, mu (k, n) their moments, values F."""
+    m, k = psi.shape
+    n = len(values)
+    _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits)
+    np.dot(columns, pi.T, u)
+    for j in range(k):
+        for t in range(n):
+            u[j, t] += v[j, t]
+    _conjugates(kind, parameter, u, mu, values, room, bits)
+    _gradients(psi, offsets, mu, g)
+    low, high, scale = room[0], room[1], room[2]
+    low[:], high[:], scale[:] = np.inf, -np.inf, 1.0
+    for z in range(m):
+        for t in range(n):
+            low[t] = min(low[t], g[z, t])
+            high[t] = max(high[t], g[z, t] if pi[t, z] > 0 else -np.inf)
+            values[t] += pi[t, z] * offsets[z]
+    for j in range(k):
+        for t in range(n):
+            scale[t] += abs(mu[j, t])
+    row, there, score, gradient = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :m]
+    for t in range(n):
+        if high[t] - low[t] <= TOLERANCE * size * scale[t]:
+            continue
+        for j in range(k):
+            row[j], there[j] = v[j, t], mu[j, t]
+        for z in range(m):
+            gradient[z] = g[z, t]
+        values[t] = _row(
+            kind,
+            parameter,
+            row,
+            psi,
+            columns,
+            offsets,
+            size,
+            pi[t],
+            there,
+            values[t],
+            score,
+            gradient,
+            whole,
+            vectors[4],
+            tables[0],
+            vectors[5, :k],
+            tables[1][:, :k],
+            vectors[6],
+        )
+        for j in range(k):
+            mu[j, t] = there[j]
+
+
+@compiled
+def _size(psi, offsets):
+    return max(np.abs(psi).max(), np.abs(offsets).max(), 1e-300)
+
+
+@compiled
 def convolve(kind, parameter, v, psi, offsets, pi, mu, values):
     """For each row of v: the law pi (where it is a law already, the start), the moments mu = grad h*(v + Psi^T pi), F(pi)."""
-    m, k = psi.shape
-    u, g, moved = np.empty(k), np.empty(m), np.empty(k)
-    active, d, trial = np.empty(m + 1, np.int64), np.empty(m + 1), np.empty(m + 1)
-    gram, difference = np.empty((m + 1, m + 1)), np.empty((m + 1, k))
-    size = 1e-300
-    for z in range(m):
-        size = max(size, abs(offsets[z]))
-        for j in range(k):
-            size = max(size, abs(psi[z, j]))
-    row = np.empty(k)
-    for i in range(len(v)):
-        for j in range(k):
-            row[j] = v[i, j]
-        values[i] = _row(
-            kind, parameter, row, psi, offsets, size, pi[i], mu[i], u, g, active, d, gram, moved, difference, trial
+    (m, k), n = psi.shape, len(v)
+    columns, size, most = np.ascontiguousarray(psi.T), _size(psi, offsets), max(m, k) + 1
+    vectors, whole, tables = np.empty((7, most)), np.empty(most, np.int64), np.empty((2, most, most))
+    spaces, bits = np.empty((4, most * _TILE)), np.empty(_TILE, np.int64)
+    room = np.empty((3, _TILE))
+    for start in range(0, n, _TILE):
+        rows = slice(start, min(start + _TILE, n))
+        t = min(_TILE, n - start)
+        scores, u, moments = (
+            spaces[0, : k * t].reshape(k, t),
+            spaces[1, : k * t].reshape(k, t),
+            spaces[2, : k * t].reshape(k, t),
         )
+        g = spaces[3, : m * t].reshape(m, t)
+        for j in range(k):
+            for i in range(t):
+                scores[j, i] = v[start + i, j]
+        _tile(
+            kind,
+            parameter,
+            scores,
+            psi,
+            columns,
+            offsets,
+            size,
+            pi[rows],
+            u,
+            moments,
+            g,
+            values[rows],
+            room[:, :t],
+            bits[:t],
+            vectors,
+            whole,
+            tables,
+        )
+        for j in range(k):
+            for i in range(t):
+                mu[start + i, j] = moments[j, i]
+
+
+@compiled
+def convolved_risk(kind, parameter, v, phi, w, psi, offsets, pi, sums):
+    """sums[0] += sum_i w_i (h_L*(v_i) - <phi_i, v_i>), and v becomes w (mu - phi); pi is where to start and becomes optimal."""
+    n, k = v.shape
+    mu, values = np.empty((n, k)), np.empty(n)
+    convolve(kind, parameter, v, psi, offsets, pi, mu, values)
+    for j in range(k):
+        for i in range(n):
+            values[i] -= phi[i, j] * v[i, j]
+            v[i, j] = w[i] * (mu[i, j] - phi[i, j])
+    for i in range(n):
+        sums[0] += w[i] * values[i]

@@ -72,13 +72,13 @@ class Decoder(ClassifierMixin, BaseEstimator):
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each
         output.
         """
-        loss, mu = self._loss_and_moments(loss, X)
-        return self.labels_.translate(loss.decode(mu, costs), loss)
+        loss, z, _ = self._decide(X, loss, costs)
+        return self.labels_.translate(z, loss)
 
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
-        loss, mu = self._loss_and_moments(loss, X)
-        return risk_of(loss, loss.decode(mu, costs), mu, costs)
+        loss, z, mu = self._decide(X, loss, costs)
+        return risk_of(loss, z, mu, costs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
@@ -92,6 +92,11 @@ class Decoder(ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """A loss, fitted or another, the outputs decided for it, and its moments."""
+        loss, mu = self._loss_and_moments(loss, X)
+        return loss, loss.decode(mu, costs), mu
 
     def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Any, np.ndarray]:
         """A loss, fitted or another, and the moments it decodes."""

@@ -90,7 +90,7 @@ class Matcher(GroupedEstimator):
         stacks, rows = [], []
         for loss, which in _by_size(fitted, tables):
             phi = loss.phi(np.stack([y[i] for i in which]))
-            stacks.append(Stack(surrogate.bind(loss.polytope), phi, weights[which]))
+            stacks.append(Stack(surrogate.bind(loss.polytope).bind_outputs(loss), phi, weights[which]))
             rows.append(_rows([tables[i] for i in which], scale, fitted.outliers))
         self._solve(hypothesis, np.concatenate(rows), stacks)
         self.loss_, self.surrogate_, self.scale_, self.n_features_in_ = fitted, surrogate, scale, len(scale)
@@ -136,10 +136,12 @@ class Matcher(GroupedEstimator):
         for fitted, which in _by_size(self.loss_, tables):
             rows = _rows([tables[i] for i in which], self.scale_, fitted.outliers)
             v = self._scores(rows).reshape(len(which), -1)
-            mu = self.surrogate_.bind(fitted.polytope).inverse_link(v)
+            surrogate = self.surrogate_.bind(fitted.polytope).bind_outputs(fitted)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
-            mu = fitted.moments_for(bound, mu)
-            yield bound, which, mu, bound.decode(mu) if self.decoding == "moments" else fitted.decode(v)
+            mu = fitted.moments_for(bound, surrogate.inverse_link(v))
+            own = surrogate.decide(v) if bound == fitted else None
+            z = bound.decode(mu) if own is None else own
+            yield bound, which, mu, z if self.decoding == "moments" else fitted.decode(v)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""

@@ -39,18 +39,15 @@ def convolve(
     values, mu = np.empty(len(v)), np.empty_like(v)
     search = _Search(surrogate, embedding, v, law)
     rows = np.arange(len(v))
-    size = np.zeros(len(v), dtype=int)
     for _ in range(_MOST_STEPS):
-        values[rows], mu[rows] = search.value, search.mu
         going = search.step()
+        values[rows], mu[rows] = search.value, search.mu
         law = _store(law, rows, search.law)
         rows = rows[going]
         if not len(rows):
             break
         search.keep(going)
-    values[rows], mu[rows] = search.value, search.mu
-    size = (law.weights > 0).sum(1)
-    order = np.argsort(-law.weights, axis=1, kind="stable")[:, : max(size.max(initial=1), 1)]
+    order = np.argsort(-law.weights, axis=1, kind="stable")[:, : (law.weights > 0).sum(1).max(initial=1)]
     return values, mu, Support(*(_pick(part, order) for part in law))
 
 

@@ -32,6 +32,7 @@ class Surrogate(Part):
 
     canonical: ClassVar[bool] = True
     needs_intercept: ClassVar[bool] = False
+    remembers: ClassVar[bool] = False  # its compiled pass starts where it ended for the same rows: better on few rows too
     smoothing: ClassVar[float] = (
         0.0  # how much of the domain's centre to mix into labels where S has to act as a barrier
     )
@@ -167,8 +168,11 @@ class Surrogate(Part):
             columns.append(xp.sum((up - down) * (mu - phi), axis=-1) / (2 * step))
         return value, xp.stack(columns, axis=-1)
 
-    def compiled_risk(self) -> CompiledRisk | None:
-        """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without."""
+    def compiled_risk(self) -> Any:
+        """(v, phi, w) -> (w @ terms, w * gradient) of `risk_and_gradient` in one compiled pass that overwrites v; None without.
+
+        `fused` says whether a hypothesis may make the scores within that pass.
+        """
         return None
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
@@ -193,6 +197,10 @@ class CompiledRisk(NamedTuple):
 
     name: str
     parameter: float
+
+    @property
+    def fused(self) -> bool:
+        return True
 
     @property
     def kernel(self) -> int:

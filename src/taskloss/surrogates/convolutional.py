@@ -66,6 +66,7 @@ class ConvolutionalFenchelYoung(Surrogate):
     """
 
     name = "convolutional-fenchel-young"
+    remembers = True
 
     def __init__(self, surrogate: Any = "auto", embedding: Any = None):
         self.surrogate = surrogate
@@ -100,7 +101,8 @@ class ConvolutionalFenchelYoung(Surrogate):
         """The outputs as a table, made once for each embedding; None where they are too many."""
         kept = self.__dict__.get("_list")
         if kept is None or kept[0] is not self.outputs:
-            kept = (self.outputs, ListedOutputs.of(self.outputs))
+            listed = ListedOutputs.of(self.outputs)
+            kept = (self.outputs, None if listed is None else ListedOutputs(*listed.table()))
             self.__dict__["_list"] = kept
         return kept[1]
 
@@ -149,16 +151,15 @@ class ConvolutionalFenchelYoung(Surrogate):
     def _convolved(self, v: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | Support]:
         """h_L*(v), mu-hat and the law, as pi where outputs are listed, for rows of v."""
         flat = np.ascontiguousarray(to_numpy(v).reshape(-1, v.shape[-1]), dtype=float)
+        compiled = self.compiled_risk()
+        if compiled is None:
+            return convolve(self.inner, self._listed() or self.outputs, flat)
+        return compiled.convolve(flat)
+
+    def compiled_risk(self) -> ConvolvedRisk | None:
         listed = self._listed()
         kernel = None if listed is None else _kernel(self.inner)
-        if listed is None or kernel is None:
-            return convolve(self.inner, listed or self.outputs, flat)
-        from .._compiled.convolution import convolve as compiled
-
-        psi, offsets = listed.table()
-        pi, mu, values = np.zeros((len(flat), len(psi))), np.empty_like(flat), np.empty(len(flat))
-        compiled(*kernel, flat, psi, offsets, pi, mu, values)
-        return values, mu, pi
+        return None if listed is None or kernel is None else ConvolvedRisk(*kernel, listed.vectors, listed.offsets)
 
     def support(self, v: Array) -> Support:
         """The law over outputs that the scores v stand for, by the few outputs that have weight, the likeliest first.
@@ -234,6 +235,38 @@ class ConvolutionalFenchelYoung(Surrogate):
         flat = to_numpy(v).reshape(-1, v.shape[-1]).astype(float)
         product = curvature(self.inner, flat, self.support(v))
         return lambda u: _shaped(product(to_numpy(u).reshape(flat.shape).astype(float)), v, v.shape)
+
+
+class ConvolvedRisk:
+    """A compiled pass, see `Surrogate.compiled_risk`, that starts each block of examples from the laws where it last left it.
+
+    A block is known by the place of its weights in memory. Where another block comes to lie there, its start is poor and no
+    more: the minimum that is found is the same.
+    """
+
+    fused = False
+
+    def __init__(self, kernel: int, parameter: float, psi: np.ndarray, offsets: np.ndarray):
+        self.kernel, self.parameter, self.psi, self.offsets = kernel, parameter, psi, offsets
+        self.laws: dict[tuple[int, int], np.ndarray] = {}
+
+    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from .._compiled.convolution import convolved_risk
+
+        place = (w.__array_interface__["data"][0], len(w))
+        if place not in self.laws:
+            self.laws[place] = np.zeros((len(v), len(self.psi)))
+        sums = np.zeros(1)
+        convolved_risk(self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.laws[place], sums)
+        return sums, v
+
+    def convolve(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """h_L*(v), mu-hat and pi."""
+        from .._compiled.convolution import convolve as compiled
+
+        pi, mu, values = np.zeros((len(v), len(self.psi))), np.empty_like(v), np.empty(len(v))
+        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, pi, mu, values)
+        return values, mu, pi
 
 
 def _shaped(result: np.ndarray, v: Array, shape: tuple[int, ...]) -> Array:
