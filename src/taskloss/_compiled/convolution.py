@@ -18,23 +18,40 @@ import numpy as np
 from .pointwise import _log1p, exp
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-reordered = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+inlined = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nnan", "nsz"}, forceinline=True)
 
 QUADRATIC, SIMPLICES, CUBE = 0, 1, 2
-TOLERANCE = 1e-13  # of the size of the terms that the gradient in pi is made of
 MOST_STEPS = 200
 _TILE = 256  # rows
 
 
 @reordered
-def _dot(a, b):
+def _dot(a, b, row):
+    """<a, b[row]>; a slice would cost as much as the product."""
     s = 0.0
     for j in range(len(a)):
-        s += a[j] * b[j]
+        s += a[j] * b[row, j]
     return s
 
 
-@compiled
+@reordered
+def _largest(u, first, last):
+    top = u[first]
+    for j in range(first + 1, last):
+        top = max(top, u[j])
+    return top
+
+
+@reordered
+def _total(u, first, last):
+    s = 0.0
+    for j in range(first, last):
+        s += u[j]
+    return s
+
+
+@inlined
 def _conjugate(kind, parameter, u, mu):
     """h*(u), and its gradient in mu; the parameter is the width of each simplex, or the least coordinate of the cube."""
     k = len(u)
@@ -54,40 +71,39 @@ def _conjugate(kind, parameter, u, mu):
         return value
     width = int(parameter)
     for first in range(0, k, width):
-        top = u[first]
-        for j in range(first + 1, first + width):
-            top = max(top, u[j])
-        total = 0.0
-        for j in range(first, first + width):
+        last = first + width
+        top = _largest(u, first, last)
+        for j in range(first, last):
             mu[j] = math.exp(u[j] - top)
-            total += mu[j]
-        for j in range(first, first + width):
-            mu[j] /= total
+        total = _total(mu, first, last)
         value += top + math.log(total)
+        total = 1.0 / total
+        for j in range(first, last):
+            mu[j] *= total
     return value
 
 
-@compiled
-def _curve(kind, parameter, mu, x, out):
-    """out = (second derivative of h*) x, which mu fixes."""
+@inlined
+def _curve(kind, parameter, mu, x, row, out):
+    """out = (second derivative of h*) x[row], which mu fixes."""
     k = len(mu)
     if kind == QUADRATIC:
         for j in range(k):
-            out[j] = x[j]
+            out[j] = x[row, j]
     elif kind == CUBE:
         for j in range(k):
-            out[j] = (mu[j] - parameter) * (1.0 - mu[j]) * x[j]
+            out[j] = (mu[j] - parameter) * (1.0 - mu[j]) * x[row, j]
     else:
         width = int(parameter)
         for first in range(0, k, width):
-            mean = 0.0
             for j in range(first, first + width):
-                mean += mu[j] * x[j]
+                out[j] = mu[j] * x[row, j]
+            mean = _total(out, first, first + width)
             for j in range(first, first + width):
-                out[j] = mu[j] * (x[j] - mean)
+                out[j] -= mu[j] * mean
 
 
-@compiled
+@inlined
 def _solve(a, n, b):
     """b becomes a^-1 b for the leading n x n block of a positive definite a, which becomes its Cholesky factor."""
     for i in range(n):
@@ -106,55 +122,42 @@ def _solve(a, n, b):
         b[i] /= a[i, i]
 
 
-@compiled
-def _gradient(columns, offsets, mu, g):
-    """g = Psi mu + c, column by column, so that the inner loop runs in vectors over outputs."""
-    k, m = columns.shape
-    for z in range(m):
-        g[z] = offsets[z]
-    for j in range(k):
-        x = mu[j]
-        for z in range(m):
-            g[z] += x * columns[j, z]
-
-
-@compiled
-def _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g):
-    """F at pi, whose support is among the first `count` of `active`; u, mu and the gradient g in pi on the way."""
-    k = len(v)
-    for j in range(k):
+@inlined
+def _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g):
+    """F at pi, whose support is among the first `count` of `active`; u, mu and the gradient g there on the way."""
+    for j in range(len(v)):
         u[j] = v[j]
     value = 0.0
     for i in range(count):
         z = active[i]
-        if pi[z] > 0:
-            value += pi[z] * offsets[z]
-            for j in range(k):
-                u[j] += pi[z] * psi[z, j]
+        weight = pi[z]
+        if weight > 0:
+            value += weight * offsets[z]
+            for j in range(len(v)):
+                u[j] += weight * psi[z, j]
     value += _conjugate(kind, parameter, u, mu)
-    _gradient(columns, offsets, mu, g)
+    for i in range(count):
+        g[active[i]] = _dot(mu, psi, active[i]) + offsets[active[i]]
     return value
 
 
-@compiled
+@inlined
 def _newton(kind, parameter, psi, mu, g, active, count, reference, ridge, d, gram, moved, difference):
     """d on the support: the Newton step of F among laws, the weight of the reference taking up what others leave."""
-    k = psi.shape[1]
     base, n = active[reference], 0
+    most = 0.0
     for i in range(count):
         if i == reference:
             continue
         z = active[i]
-        for j in range(k):
+        for j in range(len(mu)):
             difference[n, j] = psi[z, j] - psi[base, j]
-        _curve(kind, parameter, mu, difference[n], moved)
+        _curve(kind, parameter, mu, difference, n, moved)
         for l in range(n + 1):
-            gram[n, l] = _dot(moved, difference[l])
+            gram[n, l] = _dot(moved, difference, l)
+        most = max(most, gram[n, n])
         d[n] = g[base] - g[z]
         n += 1
-    most = 0.0
-    for i in range(n):
-        most = max(most, gram[i, i])
     for i in range(n):
         gram[i, i] += 1e-13 * most + ridge
     _solve(gram, n, d)
@@ -168,26 +171,33 @@ def _newton(kind, parameter, psi, mu, g, active, count, reference, ridge, d, gra
             d[i] = -total
 
 
-@compiled
-def _row(kind, parameter, v, psi, columns, offsets, size, pi, mu, value, u, g, active, d, gram, moved, difference, trial):
+@inlined
+def _exchange(kind, parameter, psi, mu, g, active, count, best, worst, ridge, d, moved, difference):
+    """d from the worst output to the best, as long as Newton's step along it: always a way down. Returns its slope."""
+    for j in range(len(mu)):
+        difference[0, j] = psi[active[best], j] - psi[active[worst], j]
+    _curve(kind, parameter, mu, difference, 0, moved)
+    slope = g[active[best]] - g[active[worst]]
+    for i in range(count):
+        d[i] = 0.0
+    d[best] = -slope / max(_dot(moved, difference, 0), ridge)
+    d[worst] = -d[best]
+    return slope * d[best]
+
+
+@inlined
+def _row(kind, parameter, v, psi, offsets, size, relative, pi, mu, value, u, g, active, d, gram, moved, difference, trial):
     """Minimise F for one row from the law pi, with mu, F = value and the gradient g of that law given; returns F."""
-    m, k = psi.shape
+    m, ridge = len(offsets), 1e-14 * size * size
     count = 0
     for z in range(m):
         if pi[z] > 0:
             active[count] = z
             count += 1
+    fresh = True  # whether g is known at outputs beyond the support
     for _ in range(MOST_STEPS):
-        scale = 0.0
-        for j in range(k):
-            scale += abs(mu[j])
-        tolerance = TOLERANCE * size * (1.0 + scale)
-        best = 0
-        for z in range(1, m):
-            if g[z] < g[best]:
-                best = z
         low, worst, heaviest = 0, 0, 0
-        for i in range(count):
+        for i in range(1, count):
             if g[active[i]] < g[active[low]]:
                 low = i
             if g[active[i]] > g[active[worst]]:
@@ -195,60 +205,60 @@ def _row(kind, parameter, v, psi, columns, offsets, size, pi, mu, value, u, g, a
             if pi[active[i]] > pi[active[heaviest]]:
                 heaviest = i
         spread = g[active[worst]] - g[active[low]]
-        lack = g[active[low]] - g[best]
-        if spread <= tolerance and lack <= tolerance:
-            break
-        entering = lack > tolerance and lack >= 0.5 * spread
-        if entering:
-            active[count] = best
-            count += 1
-        _newton(
-            kind, parameter, psi, mu, g, active, count, heaviest, 1e-14 * size * size, d, gram, moved, difference
-        )
+        scale = 1.0
+        for j in range(len(mu)):
+            scale += abs(mu[j])
+        tolerance = relative * size * scale
+        entering = False
+        if fresh or spread <= max(1e-3 * size, tolerance):
+            best = 0
+            for z in range(m):
+                if not fresh:
+                    g[z] = _dot(mu, psi, z) + offsets[z]
+                if g[z] < g[best]:
+                    best = z
+            lack = g[active[low]] - g[best]
+            if spread <= tolerance and lack <= tolerance:
+                break
+            entering = lack > tolerance and lack >= 0.5 * spread
+            if entering:
+                active[count] = best
+                count += 1
+        _newton(kind, parameter, psi, mu, g, active, count, heaviest, ridge, d, gram, moved, difference)
         slope = 0.0
         for i in range(count):
             slope += d[i] * g[active[i]]
         if (entering and d[count - 1] <= 0) or not slope < 0:
-            # Exchange weight between the worst and the best output: always a way down.
             to = count - 1 if entering else low
             if to == worst:
                 break
-            for i in range(count):
-                d[i] = 0.0
-            _curve(kind, parameter, mu, psi[active[to]] - psi[active[worst]], moved)
-            bend = _dot(moved, psi[active[to]] - psi[active[worst]])
-            slope = g[active[to]] - g[active[worst]]
-            d[to] = -slope / max(bend, 1e-14 * size * size)
-            d[worst] = -d[to]
-            slope *= d[to]
+            slope = _exchange(
+                kind, parameter, psi, mu, g, active, count, to, worst, ridge, d, moved, difference
+            )
         most, blocking = 1.0, -1
         for i in range(count):
-            if d[i] < 0 and pi[active[i]] < -most * d[i]:
-                most, blocking = -pi[active[i]] / d[i], i
-        t = most
-        for i in range(count):
             trial[i] = pi[active[i]]
-        accepted = False
-        for _ in range(60):
+            if d[i] < 0 and trial[i] < -most * d[i]:
+                most, blocking = -trial[i] / d[i], i
+        t = most
+        for attempt in range(61):
             for i in range(count):
                 pi[active[i]] = max(trial[i] + t * d[i], 0.0)
             if t == most and blocking >= 0:
                 pi[active[blocking]] = 0.0
-            new = _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g)
+            new = _evaluate(kind, parameter, v, psi, offsets, active, count, pi, u, mu, g)
             end = 0.0
             for i in range(count):
                 end += d[i] * g[active[i]]
-            if new <= value + 1e-14 * (1.0 + abs(value)) and end <= -0.9 * slope:
-                accepted = True
+            if t == 0.0 or (new <= value + 1e-14 * (1.0 + abs(value)) and end <= -0.9 * slope):
                 break
-            # The secant through both slopes, kept off the ends.
+            # The secant through both slopes, kept off the ends; no step at all where none goes down beyond rounding.
             t *= min(max(slope / (slope - end), 0.1), 0.5) if end > 0 else 0.5
-        if not accepted:
-            for i in range(count):
-                pi[active[i]] = trial[i]
-            value = _evaluate(kind, parameter, v, psi, columns, offsets, active, count, pi, u, mu, g)
+            if attempt == 59:
+                t = 0.0
+        value, fresh = new, False
+        if t == 0.0:
             break
-        value = new
         kept, total = 0, 0.0
         for i in range(count):
             z = active[i]
@@ -336,7 +346,7 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
 
 
 @compiled
-def _tile(kind, parameter, v, psi, columns, offsets, size, pi, u, mu, g, values, room, bits, vectors, whole, tables):
+def _tile(kind, parameter, v, psi, columns, offsets, size, relative, pi, u, mu, g, values, room, bits, vectors, whole, tables):
     """For a tile of scores v (k, n): laws pi (n, m) become optimal, mu (k, n) their moments, values F."""
     m, k = psi.shape
     n = len(values)
@@ -358,35 +368,39 @@ def _tile(kind, parameter, v, psi, columns, offsets, size, pi, u, mu, g, values,
         for t in range(n):
             scale[t] += abs(mu[j, t])
     row, there, score, gradient = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :m]
+    step, moved, trial, law = vectors[4], vectors[5, :k], vectors[6], vectors[7, :m]
+    gram, difference = tables[0], tables[1]
     for t in range(n):
-        if high[t] - low[t] <= TOLERANCE * size * scale[t]:
+        if high[t] - low[t] <= relative * size * scale[t]:
             continue
         for j in range(k):
             row[j], there[j] = v[j, t], mu[j, t]
         for z in range(m):
-            gradient[z] = g[z, t]
+            gradient[z], law[z] = g[z, t], pi[t, z]
         values[t] = _row(
             kind,
             parameter,
             row,
             psi,
-            columns,
             offsets,
             size,
-            pi[t],
+            relative,
+            law,
             there,
             values[t],
             score,
             gradient,
             whole,
-            vectors[4],
-            tables[0],
-            vectors[5, :k],
-            tables[1][:, :k],
-            vectors[6],
+            step,
+            gram,
+            moved,
+            difference,
+            trial,
         )
         for j in range(k):
             mu[j, t] = there[j]
+        for z in range(m):
+            pi[t, z] = law[z]
 
 
 @compiled
@@ -395,11 +409,11 @@ def _size(psi, offsets):
 
 
 @compiled
-def convolve(kind, parameter, v, psi, offsets, pi, mu, values):
+def convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values):
     """For each row of v: the law pi (where it is a law already, the start), the moments mu = grad h*(v + Psi^T pi), F(pi)."""
     (m, k), n = psi.shape, len(v)
     columns, size, most = np.ascontiguousarray(psi.T), _size(psi, offsets), max(m, k) + 1
-    vectors, whole, tables = np.empty((7, most)), np.empty(most, np.int64), np.empty((2, most, most))
+    vectors, whole, tables = np.empty((8, most)), np.empty(most, np.int64), np.empty((2, most, most))
     spaces, bits = np.empty((4, most * _TILE)), np.empty(_TILE, np.int64)
     room = np.empty((3, _TILE))
     for start in range(0, n, _TILE):
@@ -422,6 +436,7 @@ def convolve(kind, parameter, v, psi, offsets, pi, mu, values):
             columns,
             offsets,
             size,
+            relative,
             pi[rows],
             u,
             moments,
@@ -439,11 +454,11 @@ def convolve(kind, parameter, v, psi, offsets, pi, mu, values):
 
 
 @compiled
-def convolved_risk(kind, parameter, v, phi, w, psi, offsets, pi, sums):
+def convolved_risk(kind, parameter, v, phi, w, psi, offsets, relative, pi, sums):
     """sums[0] += sum_i w_i (h_L*(v_i) - <phi_i, v_i>), and v becomes w (mu - phi); pi is where to start and becomes optimal."""
     n, k = v.shape
     mu, values = np.empty((n, k)), np.empty(n)
-    convolve(kind, parameter, v, psi, offsets, pi, mu, values)
+    convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values)
     for j in range(k):
         for i in range(n):
             values[i] -= phi[i, j] * v[i, j]

@@ -245,6 +245,7 @@ class ConvolvedRisk:
     """
 
     fused = False
+    tolerance = 1e-10  # of the size of the outputs' vectors, to which a law is settled
 
     def __init__(self, kernel: int, parameter: float, psi: np.ndarray, offsets: np.ndarray):
         self.kernel, self.parameter, self.psi, self.offsets = kernel, parameter, psi, offsets
@@ -257,7 +258,7 @@ class ConvolvedRisk:
         if place not in self.laws:
             self.laws[place] = np.zeros((len(v), len(self.psi)))
         sums = np.zeros(1)
-        convolved_risk(self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.laws[place], sums)
+        convolved_risk(self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.tolerance, self.laws[place], sums)
         return sums, v
 
     def convolve(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -265,7 +266,7 @@ class ConvolvedRisk:
         from .._compiled.convolution import convolve as compiled
 
         pi, mu, values = np.zeros((len(v), len(self.psi))), np.empty_like(v), np.empty(len(v))
-        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, pi, mu, values)
+        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, 1e-13, pi, mu, values)
         return values, mu, pi
 
 
