@@ -18,15 +18,14 @@ import numpy as np
 from .pointwise import _log1p, exp
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-inlined = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-reordered = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nnan", "nsz"}, forceinline=True)
+inlined = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")
 
 QUADRATIC, SIMPLICES, CUBE = 0, 1, 2
 MOST_STEPS = 200
 _TILE = 256  # rows
 
 
-@reordered
+@inlined
 def _dot(a, b, row):
     """<a, b[row]>; a slice would cost as much as the product."""
     s = 0.0
@@ -35,7 +34,7 @@ def _dot(a, b, row):
     return s
 
 
-@reordered
+@inlined
 def _largest(u, first, last):
     top = u[first]
     for j in range(first + 1, last):
@@ -43,7 +42,7 @@ def _largest(u, first, last):
     return top
 
 
-@reordered
+@inlined
 def _total(u, first, last):
     s = 0.0
     for j in range(first, last):
@@ -329,10 +328,12 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
     """Rows without a law get the output that is best for the moments at the even mixture of all outputs."""
     m, k = psi.shape
     n = len(values)
-    cold = False
+    total = room[2]
+    total[:] = 0.0
     for t in range(n):
-        cold |= pi[t].sum() == 0.0
-    if not cold:
+        for z in range(m):
+            total[t] += pi[t, z]
+    if total.min() > 0.0:
         return
     for j in range(k):
         shift = psi[:, j].sum() / m
@@ -341,8 +342,12 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
     _conjugates(kind, parameter, u, mu, values, room, bits)
     _gradients(psi, offsets, mu, g)
     for t in range(n):
-        if pi[t].sum() == 0.0:
-            pi[t, np.argmin(g[:, t])] = 1.0
+        if total[t] == 0.0:
+            best = 0
+            for z in range(1, m):
+                if g[z, t] < g[best, t]:
+                    best = z
+            pi[t, best] = 1.0
 
 
 @compiled

@@ -196,6 +196,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         return self.surrogate_.inverse_link(v)
 
     def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        check_is_fitted(self)
         if self.surrogate_.differentiable:
             return super()._decide(X, loss, costs)
         if loss is None and costs is None:

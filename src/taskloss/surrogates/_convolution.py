@@ -70,11 +70,10 @@ def curvature(surrogate: Surrogate, v: np.ndarray, law: Support) -> Callable[[np
         return product
     differences = np.where(active[..., None], law.vectors - law.vectors[:, :1], 0.0)
     moved = np.stack([product(differences[:, i]) for i in range(differences.shape[1])], axis=1)
-    inverse = _inverse(np.einsum("nik,njk->nij", moved, differences), active)
+    weights = _inverse(moved @ differences.swapaxes(1, 2), active) @ moved  # how these answer a move of v
 
     def corrected(x: np.ndarray) -> np.ndarray:
-        answer = np.einsum("nij,njk,nk->ni", inverse, moved, x)
-        return product(x) - np.einsum("ni,nik->nk", answer, moved)
+        return product(x) - np.einsum("ni,nik->nk", np.einsum("nik,nk->ni", weights, x), moved)
 
     return corrected
 
@@ -179,7 +178,7 @@ class _Search:
             self.v + np.einsum("na,nak->nk", law.weights, law.vectors), np.zeros_like(self.v)
         )
         moved = np.stack([product(differences[:, i]) for i in range(g.shape[1])], axis=1)
-        gram = np.einsum("nik,njk->nij", moved, differences)
+        gram = moved @ differences.swapaxes(1, 2)
         gram += (1e-14 * size**2 + 1e-13 * np.einsum("nii->ni", gram).max(1))[:, None, None] * np.eye(g.shape[1])
         d = np.einsum("nij,nj->ni", _inverse(gram, others), np.where(others, g[rows, heaviest][:, None] - g, 0.0))
         d[rows, heaviest] = -d.sum(1)

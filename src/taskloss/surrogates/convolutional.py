@@ -245,7 +245,7 @@ class ConvolvedRisk:
     """
 
     fused = False
-    tolerance = 1e-10  # of the size of the outputs' vectors, to which a law is settled
+    tolerance = 1e-9  # of the size of the outputs' vectors, to which a law is settled
 
     def __init__(self, kernel: int, parameter: float, psi: np.ndarray, offsets: np.ndarray):
         self.kernel, self.parameter, self.psi, self.offsets = kernel, parameter, psi, offsets
