@@ -109,9 +109,7 @@ def render(kept: dict[str, Any]) -> str:
     text = (__doc__ or "").split("\n\n", 1)[1].replace("\n", " ").strip()
     absent = f" Not measured: {', '.join(missing)}." if missing else ""
     sets = len({r[0] for r in rows})
-    note = (
-        f"{text}\n\nIn all, on {sets} data sets: {counts['win']} wins, {counts['tie']} ties, {counts['LOSS']} losses.{absent}"
-    )
+    note = f"{text}\n\nIn all, on {sets} data sets: {counts['win']} wins, {counts['tie']} ties, {counts['LOSS']} losses.{absent}"
     header = ["data", "loss", "h", "splits", "convolved", "plain", "difference [95 %]", "convolved"]
     return write_table("convolved", "Convolved against plain surrogates on real data", header, rows, [], note)
 

@@ -185,7 +185,9 @@ def _exchange(kind, parameter, psi, mu, g, active, count, best, worst, ridge, d,
 
 
 @inlined
-def _row(kind, parameter, v, psi, offsets, size, relative, pi, mu, value, u, g, active, d, gram, moved, difference, trial):
+def _row(
+    kind, parameter, v, psi, offsets, size, relative, pi, mu, value, u, g, active, d, gram, moved, difference, trial
+):
     """Minimise F for one row from the law pi, with mu, F = value and the gradient g of that law given; returns F."""
     m, ridge = len(offsets), 1e-14 * size * size
     count = 0
@@ -231,9 +233,7 @@ def _row(kind, parameter, v, psi, offsets, size, relative, pi, mu, value, u, g, 
             to = count - 1 if entering else low
             if to == worst:
                 break
-            slope = _exchange(
-                kind, parameter, psi, mu, g, active, count, to, worst, ridge, d, moved, difference
-            )
+            slope = _exchange(kind, parameter, psi, mu, g, active, count, to, worst, ridge, d, moved, difference)
         most, blocking = 1.0, -1
         for i in range(count):
             trial[i] = pi[active[i]]
@@ -351,7 +351,9 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
 
 
 @compiled
-def _tile(kind, parameter, v, psi, columns, offsets, size, relative, pi, u, mu, g, values, room, bits, vectors, whole, tables):
+def _tile(
+    kind, parameter, v, psi, columns, offsets, size, relative, pi, u, mu, g, values, room, bits, vectors, whole, tables
+):
     """For a tile of scores v (k, n): laws pi (n, m) become optimal, mu (k, n) their moments, values F."""
     m, k = psi.shape
     n = len(values)

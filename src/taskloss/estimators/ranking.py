@@ -76,7 +76,9 @@ class Ranker(GroupedEstimator):
         for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
-            stacks.append(Stack(surrogate.bind(bound.polytope).bind_outputs(bound), bound.phi(y[rows]), weights[rows].mean(1)))
+            stacks.append(
+                Stack(surrogate.bind(bound.polytope).bind_outputs(bound), bound.phi(y[rows]), weights[rows].mean(1))
+            )
         self._solve(hypothesis, X[np.concatenate(order)], stacks)
         keep_features(self, features)
         self.loss_, self.surrogate_ = loss, surrogate

@@ -29,9 +29,7 @@ class Support(NamedTuple):
     offsets: np.ndarray
 
 
-def convolve(
-    surrogate: Surrogate, embedding: Embedding, v: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Support]:
+def convolve(surrogate: Surrogate, embedding: Embedding, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, Support]:
     """F at its minimum, the moments grad h* there, and the law, for each row of v; `surrogate` gives h*."""
     vectors = embedding.psi(embedding.decode(conjugate(surrogate, v)[1]))  # a guess of the outputs' reach
     z = embedding.decode(conjugate(surrogate, v + vectors / 2)[1])

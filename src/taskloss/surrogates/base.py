@@ -32,7 +32,9 @@ class Surrogate(Part):
 
     canonical: ClassVar[bool] = True
     needs_intercept: ClassVar[bool] = False
-    remembers: ClassVar[bool] = False  # its compiled pass starts where it ended for the same rows: better on few rows too
+    remembers: ClassVar[bool] = (
+        False  # its compiled pass starts where it ended for the same rows: better on few rows too
+    )
     smoothing: ClassVar[float] = (
         0.0  # how much of the domain's centre to mix into labels where S has to act as a barrier
     )

@@ -140,7 +140,9 @@ class ConvolutionalFenchelYoung(Surrogate):
         return self.with_params(surrogate=inner.bind(polytope).canonical_form())
 
     def bind_outputs(self, embedding: Embedding) -> Self:
-        if self.embedding is not None and (self._listed() or self.embedding) != (ListedOutputs.of(embedding) or embedding):
+        if self.embedding is not None and (self._listed() or self.embedding) != (
+            ListedOutputs.of(embedding) or embedding
+        ):
             raise ValueError(
                 f"{type(self).__name__} was given the outputs of another loss than the one to fit, {embedding!r}: leave its embedding out."
             )
@@ -258,7 +260,9 @@ class ConvolvedRisk:
         if place not in self.laws:
             self.laws[place] = np.zeros((len(v), len(self.psi)))
         sums = np.zeros(1)
-        convolved_risk(self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.tolerance, self.laws[place], sums)
+        convolved_risk(
+            self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.tolerance, self.laws[place], sums
+        )
         return sums, v
 
     def convolve(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

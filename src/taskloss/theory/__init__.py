@@ -1,8 +1,9 @@
 """The paper's theory, computed: decompositions, the phi-calibration check, calibration functions, bounds, figures."""
 
-from . import plots
+from . import plots, plots_convolved
 from .calibration import Calibration, calibration
 from .closed import margin_calibration
+from .convolved import LinearCalibration, linear_calibration
 from .decomposition import Decomposition, decompose
 from .learning import ASGDBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
 from .problem import form_of, strong_convexity
@@ -14,6 +15,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Decomposition",
+    "LinearCalibration",
     "OsokinComparison",
     "Report",
     "asgd_bound",
@@ -21,9 +23,11 @@ __all__ = [
     "check",
     "decompose",
     "form_of",
+    "linear_calibration",
     "margin_calibration",
     "osokin_comparison",
     "plots",
+    "plots_convolved",
     "sample_size",
     "strong_convexity",
 ]

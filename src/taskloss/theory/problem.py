@@ -238,7 +238,7 @@ class Problem:
 
     def __init__(self, loss: Any, surrogate: Any):
         loss = Loss.resolve(loss)
-        loss, surrogate = _fit(loss, surrogate)
+        loss, surrogate = matched(loss, surrogate)
         if not surrogate.calibrated:
             raise ValueError(
                 f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence, so zeta_h is not defined; "
@@ -331,7 +331,7 @@ class Problem:
         return best
 
 
-def _fit(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
+def matched(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
     """The loss in the first embedding that the surrogate takes, and the surrogate bound to it."""
     if isinstance(surrogate, str) and surrogate == "auto":
         return loss, automatic(loss.polytope).bind(loss.polytope)
