@@ -1,4 +1,4 @@
-"""Whether a convolved surrogate pays, and what it costs: python -m benchmarks.convolved [speed | folder/name ...].
+"""Whether a convolved surrogate pays, and what it costs: python -m benchmarks.convolved [speed | figure | folder/name ...].
 
 The convolved surrogate of a potential h stands against the plain surrogate of the same h, both linear. Each chooses its penalty
 from the same grid by the task loss on the same three inner folds (see quality.md, which also says how intervals are made). The plain one
@@ -141,7 +141,7 @@ def speed() -> str:
             times, passes = [], []
             for surrogate in ("multinomial", "convolutional-fenchel-young"):
                 taken, model = best_time(
-                    lambda s=surrogate, loss=loss: tl.TaskLossEstimator(loss, s).fit(X, y), repeats=5
+                    lambda m=tl.TaskLossEstimator(loss, surrogate), X=X, y=y: m.fit(X, y), repeats=5
                 )
                 times.append(taken)
                 passes.append(model.solution_.evaluations)
@@ -155,6 +155,10 @@ def speed() -> str:
 def main(chosen: list[str]) -> None:
     if not chosen or "speed" in chosen:
         speed()
+    if not chosen or "figure" in chosen:
+        from taskloss.theory.plots_convolved import convolved_figure
+
+        convolved_figure().savefig(RESULTS / "convolved.png", dpi=100)
     known = everything()
     wanted = [k for k in known if any(k == c or k.startswith(c + "/") for c in chosen)] if chosen else known
     if wanted and root() is None:

@@ -108,16 +108,16 @@ def _solve(a, n, b):
     for i in range(n):
         for j in range(i + 1):
             s = a[i, j]
-            for l in range(j):
-                s -= a[i, l] * a[j, l]
+            for other in range(j):
+                s -= a[i, other] * a[j, other]
             a[i, j] = math.sqrt(max(s, 1e-300)) if i == j else s / a[j, j]
     for i in range(n):
-        for l in range(i):
-            b[i] -= a[i, l] * b[l]
+        for other in range(i):
+            b[i] -= a[i, other] * b[other]
         b[i] /= a[i, i]
     for i in range(n - 1, -1, -1):
-        for l in range(i + 1, n):
-            b[i] -= a[l, i] * b[l]
+        for other in range(i + 1, n):
+            b[i] -= a[other, i] * b[other]
         b[i] /= a[i, i]
 
 
@@ -152,8 +152,8 @@ def _newton(kind, parameter, psi, mu, g, active, count, reference, ridge, d, gra
         for j in range(len(mu)):
             difference[n, j] = psi[z, j] - psi[base, j]
         _curve(kind, parameter, mu, difference, n, moved)
-        for l in range(n + 1):
-            gram[n, l] = _dot(moved, difference, l)
+        for other in range(n + 1):
+            gram[n, other] = _dot(moved, difference, other)
         most = max(most, gram[n, n])
         d[n] = g[base] - g[z]
         n += 1
@@ -275,7 +275,8 @@ def _row(
 def _conjugates(kind, parameter, u, mu, values, room, bits):
     """`_conjugate` of every column of u."""
     k, powers = len(u), bits.view(np.float64)
-    values[:] = 0.0
+    for t in range(len(values)):
+        values[t] = 0.0
     if kind == QUADRATIC:
         for j in range(k):
             for t in range(len(values)):
@@ -296,7 +297,8 @@ def _conjugates(kind, parameter, u, mu, values, room, bits):
         return
     width, top, total = int(parameter), room[0], room[1]
     for first in range(0, k, width):
-        top[:], total[:] = u[first], 0.0
+        for t in range(len(values)):
+            top[t], total[t] = u[first, t], 0.0
         for j in range(first + 1, first + width):
             for t in range(len(values)):
                 top[t] = max(top[t], u[j, t])
@@ -328,15 +330,18 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
     """Rows without a law get the output that is best for the moments at the even mixture of all outputs."""
     m, k = psi.shape
     n = len(values)
-    total = room[2]
-    total[:] = 0.0
+    total, cold = room[2], False
     for t in range(n):
+        total[t] = 0.0
         for z in range(m):
             total[t] += pi[t, z]
-    if total.min() > 0.0:
+        cold |= total[t] == 0.0
+    if not cold:
         return
     for j in range(k):
-        shift = psi[:, j].sum() / m
+        shift = 0.0
+        for z in range(m):
+            shift += psi[z, j] / m
         for t in range(n):
             u[j, t] = v[j, t] + shift
     _conjugates(kind, parameter, u, mu, values, room, bits)
@@ -365,7 +370,8 @@ def _tile(
     _conjugates(kind, parameter, u, mu, values, room, bits)
     _gradients(psi, offsets, mu, g)
     low, high, scale = room[0], room[1], room[2]
-    low[:], high[:], scale[:] = np.inf, -np.inf, 1.0
+    for t in range(n):
+        low[t], high[t], scale[t] = np.inf, -np.inf, 1.0
     for z in range(m):
         for t in range(n):
             low[t] = min(low[t], g[z, t])
@@ -411,15 +417,14 @@ def _tile(
 
 
 @compiled
-def _size(psi, offsets):
-    return max(np.abs(psi).max(), np.abs(offsets).max(), 1e-300)
-
-
-@compiled
 def convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values):
     """For each row of v: the law pi (where it is a law already, the start), the moments mu = grad h*(v + Psi^T pi), F(pi)."""
     (m, k), n = psi.shape, len(v)
-    columns, size, most = np.ascontiguousarray(psi.T), _size(psi, offsets), max(m, k) + 1
+    columns, size, most = np.ascontiguousarray(psi.T), 1e-300, max(m, k) + 1
+    for z in range(m):
+        size = max(size, abs(offsets[z]))
+        for j in range(k):
+            size = max(size, abs(psi[z, j]))
     vectors, whole, tables = np.empty((8, most)), np.empty(most, np.int64), np.empty((2, most, most))
     spaces, bits = np.empty((4, most * _TILE)), np.empty(_TILE, np.int64)
     room = np.empty((3, _TILE))
@@ -458,17 +463,3 @@ def convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values):
         for j in range(k):
             for i in range(t):
                 mu[start + i, j] = moments[j, i]
-
-
-@compiled
-def convolved_risk(kind, parameter, v, phi, w, psi, offsets, relative, pi, sums):
-    """sums[0] += sum_i w_i (h_L*(v_i) - <phi_i, v_i>), and v becomes w (mu - phi); pi is where to start and becomes optimal."""
-    n, k = v.shape
-    mu, values = np.empty((n, k)), np.empty(n)
-    convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values)
-    for j in range(k):
-        for i in range(n):
-            values[i] -= phi[i, j] * v[i, j]
-            v[i, j] = w[i] * (mu[i, j] - phi[i, j])
-    for i in range(n):
-        sums[0] += w[i] * values[i]

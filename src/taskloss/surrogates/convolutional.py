@@ -254,23 +254,24 @@ class ConvolvedRisk:
         self.laws: dict[tuple[int, int], np.ndarray] = {}
 
     def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from .._compiled.convolution import convolved_risk
-
         place = (w.__array_interface__["data"][0], len(w))
         if place not in self.laws:
             self.laws[place] = np.zeros((len(v), len(self.psi)))
-        sums = np.zeros(1)
-        convolved_risk(
-            self.kernel, self.parameter, v, phi, w, self.psi, self.offsets, self.tolerance, self.laws[place], sums
-        )
-        return sums, v
+        values, mu, _ = self.convolve(np.ascontiguousarray(v, dtype=float), self.laws[place], self.tolerance)
+        values -= np.einsum("nk,nk->n", phi, v)
+        mu -= phi
+        np.multiply(mu, w[:, None], out=v, casting="same_kind")
+        return np.atleast_1d(w @ values), v
 
-    def convolve(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """h_L*(v), mu-hat and pi."""
+    def convolve(
+        self, v: np.ndarray, pi: np.ndarray | None = None, tolerance: float = 1e-13
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """h_L*(v), mu-hat and pi, which also says where to start."""
         from .._compiled.convolution import convolve as compiled
 
-        pi, mu, values = np.zeros((len(v), len(self.psi))), np.empty_like(v), np.empty(len(v))
-        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, 1e-13, pi, mu, values)
+        pi = np.zeros((len(v), len(self.psi))) if pi is None else pi
+        mu, values = np.empty_like(v), np.empty(len(v))
+        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, tolerance, pi, mu, values)
         return values, mu, pi
 
 
