@@ -221,7 +221,7 @@ def _row(
             lack = g[active[low]] - g[best]
             if spread <= tolerance and lack <= tolerance:
                 break
-            entering = lack > tolerance and lack >= 0.5 * spread
+            entering = lack > tolerance and lack >= 3.0 * spread  # first settle the support: it is often the right one
             if entering:
                 active[count] = best
                 count += 1

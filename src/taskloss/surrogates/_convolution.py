@@ -142,7 +142,7 @@ class _Search:
         size = np.maximum(size, np.maximum(np.abs(self.law.offsets).max(1), np.abs(offsets).max(1)))
         tolerance = _TOLERANCE * size * (1 + np.abs(self.mu).sum(1))
         going = (spread > tolerance) | (lack > tolerance)
-        entering = going & (lack > tolerance) & (lack >= spread / 2)
+        entering = going & (lack > tolerance) & (lack >= 3 * spread)
         slot = self._enter(entering, z, vectors[:, 0], offsets[:, 0])
         g = self._gradient(self.mu)
         active = self.law.weights > 0

@@ -80,6 +80,6 @@ def convolved_figure(
     top = 1.1 * zeta.excess_risk(most)
     for ax in (left, right):
         ax.set(xlim=(0, most), ylim=(0, top), xlabel="surrogate excess risk")
-        ax.legend(loc="lower right", fontsize=8)
+        ax.legend(loc="upper left", fontsize=8, markerscale=4)
     left.set_ylabel("task excess risk")
     return fig
