@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
 from ..polytopes.simplex import Simplex
 from ..registry import Part
+
+if TYPE_CHECKING:
+    from .form import Form
 
 Array = Any
 
@@ -102,6 +105,29 @@ class Surrogate(Part):
         if self.canonical:
             return self.link(mu)
         raise NotImplementedError
+
+    # -- for the theory ----------------------------------------------------------------------------------------------
+
+    def form(self, polytope: Polytope) -> Form:
+        """D_h as a conic solver takes it, or a jointly convex divergence below it; for M = polytope, once bound."""
+        raise NotImplementedError(
+            f"No convex form is known for the divergence of {type(self).__name__}: give it a method form(polytope)."
+        )
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        """sigma for each norm ("l1", "l2", "linf") in which h is known to be sigma-strongly convex on D."""
+        return {}
+
+    def as_function(self, phi: Any) -> tuple[Callable[[np.ndarray, int], np.ndarray], np.ndarray, int]:
+        """S(v, y) for rows of scores and one label's code, phi as rows, and the number of scores."""
+        if phi is None:
+            raise ValueError("A surrogate needs phi: an array with one row per label, or a loss.")
+        table = np.asarray(phi, dtype=float)
+
+        def function(v: np.ndarray, y: int) -> np.ndarray:
+            return np.asarray(self.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
+
+        return function, table, self.size or table.shape[1]
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ..polytopes.cube import Cube
 from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
 from .base import Array, CompiledRisk, Surrogate
+from .form import Form, entropy
 
 
 class MaxEntropy(Surrogate):
@@ -58,6 +59,12 @@ class MaxEntropy(Surrogate):
         if not all(isinstance(s, Simplex) and s.size == width for s in simplices):
             return None
         return CompiledRisk("softmax", float(width))
+
+    def form(self, polytope: Polytope) -> Form:
+        return entropy(self._polytope)
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        return self._polytope.entropy_convexity()
 
     @property
     def even(self) -> bool:

@@ -2,11 +2,11 @@
 
 from . import plots
 from .calibration import Calibration, calibration
+from .certificate import Certificate
 from .closed import margin_calibration
 from .decomposition import Decomposition, decompose
 from .learning import ASGDBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
 from .problem import form_of, strong_convexity
-from .programs import Certificate
 from .representation import Report, check
 
 __all__ = [

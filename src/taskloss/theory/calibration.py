@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .certificate import Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
-from .problem import DUAL, Problem
-from .programs import Certificate, Programs
+from .problem import DUAL, Problem, inverse_square
+from .programs import Programs
 from .search import deepest_tie, interval
 from .symmetry import orbits
 
@@ -71,7 +72,7 @@ class Calibration:
             mean = self.problem.vertices.mean(0)
             z = int((self.problem.psi @ mean + self.problem.offset).argmin())
             return Certificate(0.0, 0.0, 0.0, z, z, mean, mean, "closed form (zero)")
-        if eps > self.eps_max * (1 + 1e-12):
+        if eps > self.eps_max + self.problem.rounding:
             return Certificate(eps, np.inf, np.inf, method="closed form (nothing is that wrong)")
         return closed_form(self.problem, eps) or self.numeric(eps)
 
@@ -90,15 +91,14 @@ class Calibration:
             if bound >= best.value:
                 lower = min(lower, bound)
                 break
-            found = two_point_witness(problem, z, other, eps, bound) if form.simplex else None
+            found = two_point_witness(problem, z, other, eps, bound) if problem.kullback else None
             if found is None:
                 found, solved = self._programs.solve(z, other, eps), solved + 1
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
-        lower = min(lower, best.value)
-        agree = best.value == lower or best.value - lower <= 1e-5 * max(1.0, lower)
-        return replace(best, lower=lower, programs=solved, exact=agree)
+        best = replace(best, lower=min(lower, best.value), programs=solved)
+        return replace(best, exact=best.agree)
 
     @cached_property
     def _programs(self) -> Programs:
@@ -110,7 +110,8 @@ class Calibration:
         problem = self.problem
         n = len(problem.psi)
         stands = orbits(problem)
-        rows = np.unique(np.c_[problem.psi, problem.offset].round(12), axis=0, return_inverse=True)[1].ravel()
+        alike = np.round(problem.table / problem.unit, 12), np.round(problem.psi / max(np.abs(problem.psi).max(), 1e-300), 12)
+        rows = np.unique(np.hstack(alike), axis=0, return_inverse=True)[1].ravel()
         keep = np.unique(stands[rows[:, None] != rows[None, :]])
         return keep[np.divmod(keep, n)[0] != np.divmod(keep, n)[1]]
 
@@ -118,9 +119,9 @@ class Calibration:
         """A quick lower bound on each pair's program."""
         problem = self.problem
         bounds = problem.curvature * eps**2 / 2
-        if problem.form.simplex:
+        if problem.kullback:
             bounds = np.maximum(bounds, two_point_bounds(problem.table, eps))
-        return np.where(problem.reach >= eps - 1e-12, bounds, np.inf)
+        return np.where(problem.reach >= eps - problem.rounding, bounds, np.inf)
 
     def _ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
         """Pairs with a finite bound, the least bound first; a line of progress on the way where verbose."""
@@ -155,13 +156,15 @@ class Calibration:
             )
         names = list(constants) if norm is None else [norm]
         slope = max(self._quadratic(name, constants[name], improved) for name in names)
-        return slope * np.asarray(_levels(eps)) ** 2
+        levels = np.asarray(_levels(eps))
+        # outputs that are all alike have an infinite slope: no eps but zero is ever reached
+        return np.where(levels > 0, slope, 0.0) * levels**2
 
     def _quadratic(self, norm: str, sigma: float, improved: bool) -> float:
         if improved:
-            return sigma / (2 * self.problem.differences(DUAL[norm]).max() ** 2)
+            return float(inverse_square(self.problem.differences(DUAL[norm]).max(), sigma)) / 2
         order = {"l1": np.inf, "l2": 2, "linf": 1}[norm]
-        return sigma / (8 * np.linalg.norm(self.problem.psi, ord=order, axis=1).max() ** 2)
+        return float(inverse_square(np.linalg.norm(self.problem.psi, ord=order, axis=1).max(), sigma)) / 8
 
     def upper_bound(self, eps: Any) -> Any:
         """D_h(u_eps, u_0) along segments inside M from a tie u_0 of two outputs: O(eps^2), and above zeta_h everywhere.
@@ -171,11 +174,11 @@ class Calibration:
         levels = np.asarray(_levels(eps))
         out = np.full(levels.shape, np.inf)
         for tie, target, reach in self._segments:
-            step = (levels / reach)[..., None]
+            step = np.minimum(levels / reach, 1.0)[..., None]
             value = self.problem.divergence(
                 tie + step * (target - tie), np.broadcast_to(tie, step.shape[:-1] + tie.shape)
             )
-            out = np.where(levels <= reach, np.minimum(out, value), out)
+            out = np.where(levels <= reach + self.problem.rounding, np.minimum(out, value), out)
         return float(out) if out.ndim == 0 else out
 
     @cached_property
@@ -191,7 +194,7 @@ class Calibration:
             if tie is None:
                 continue
             gains = table[z] - table[other]
-            for chosen in (gains >= gains.max() - 1e-12, gains > 1e-12):
+            for chosen in (gains >= gains.max() - problem.rounding, gains > 1e-12 * problem.unit):
                 if chosen.any():
                     target = problem.vertices[chosen].mean(0)
                     segments.append((tie, target, float(gains[chosen].mean())))
@@ -226,6 +229,8 @@ class Calibration:
                 found = self._programs.solve(z, other, reward=slope)
                 if -found.lower > best:
                     best = -found.lower
+                    if found.u_prime is None:
+                        continue
                     gain = self.problem.psi[z] - self.problem.psi[other]
                     at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
             self._conjugates[slope] = best, at
@@ -261,7 +266,7 @@ class Calibration:
     def _envelope(self, eps: float) -> float:
         if eps == 0:
             return 0.0
-        if eps > self.eps_max * (1 + 1e-12):
+        if eps > self.eps_max + self.problem.rounding:
             return np.inf
         if self._convex:
             return self.exact(eps).lower
@@ -269,7 +274,10 @@ class Calibration:
         # slope of a chord, and with zeta itself as the ceiling where it is at hand.
         known = self.problem.form.exact or self._line is not None
         ceiling = self.exact(eps).lower if known else np.inf
-        low, high, best = 0.0, (ceiling if known else max(float(self.lower_bound(eps)), 1e-6)) / eps, 0.0
+        if np.isinf(ceiling) and known:  # no pair has a feasible point: the envelope's domain ends before
+            ceiling = np.inf
+        first = ceiling if np.isfinite(ceiling) else max(float(self.lower_bound(eps)) if self.problem.convexity else 0.0, 1e-300)
+        low, high, best = 0.0, first / eps, 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
             best = max(best, high * eps - conjugate)
@@ -277,7 +285,7 @@ class Calibration:
                 break
             low, high = high, 2 * high
         for _ in range(40):
-            if ceiling - best <= 1e-8 * max(1.0, best) or high - low <= (1e-9 if known else 1e-4) * high:
+            if ceiling - best <= 1e-8 * best or high - low <= (1e-9 if known else 1e-4) * high:
                 break
             middle = (low + high) / 2
             conjugate, at = self._conjugate(middle)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
 
 # -- averaged stochastic gradient descent ----------------------------------------------------------------------------
@@ -105,9 +104,10 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
             low, high = surrogate.domain.bounds()
             bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
         return kappa * bound, constants
-    if isinstance(surrogate, Coordinatewise):
+    margin = problem.form.margin
+    if margin is not None:
         # |dS/dv_j| = |Phi'(+-v_j)| is largest at the most wrong score that the ball allows.
-        worst = abs(float(surrogate.phi_margin.derivative(np.array(-kappa * radius))))
+        worst = abs(float(margin.derivative(np.array(-kappa * radius))))
         constants["phi_slope"] = worst
         return kappa * worst * math.sqrt(phi.shape[1]), constants
     raise ValueError(
@@ -154,7 +154,7 @@ def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     """
     from .decomposition import decompose
 
-    table = np.asarray(getattr(matrix, "values", matrix), dtype=float)
+    table = np.asarray(matrix, dtype=float)
     base = decompose(table, balance=False)
     f = base.psi if scores is None else np.asarray(scores, dtype=float)
     if f.ndim != 2 or len(f) != len(table):
@@ -175,4 +175,5 @@ def _coefficient(rows: np.ndarray) -> float:
     """1 / (2 max |row_z - row_z'|^2)."""
     gram = rows @ rows.T
     squares = np.diag(gram)
-    return float(1 / (2 * (squares[:, None] + squares - 2 * gram).max()))
+    largest = float((squares[:, None] + squares - 2 * gram).max())
+    return 1 / (2 * largest) if largest > 0 else math.inf  # all outputs alike: no mistake can be made
