@@ -17,45 +17,52 @@ from .scaled import Multipliers
 if TYPE_CHECKING:
     from .programs import Programs, Proposal
 
-NEAR = 1e-7  # weights below this are taken for zero
+def polished(
+    programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
+) -> Proposal:
+    """The proposal with its active constraints met and its multipliers found anew; as it was where that fails.
 
-
-def polished(programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal) -> Proposal:
-    """The proposal with its active constraints met and its multipliers found anew; as it was where that fails."""
+    Weights below `near` are taken for zero.
+    """
     try:
-        return _Polish(programs, z, other, eps, reward, found).run()
+        with np.errstate(all="ignore"):  # a wrong guess of the active set runs off, and is noticed
+            return _Polish(programs, z, other, eps, reward, found, near).run()
     except np.linalg.LinAlgError:
         return found
 
 
 class _Polish:
-    def __init__(self, programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal):
-        self.scaled, self.found, self.eps, self.reward = programs.scaled, found, eps, reward
+    def __init__(
+        self, programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
+    ):
+        self.scaled, self.found, self.eps, self.reward, self.near = programs.scaled, found, eps, reward, near
         scaled, price = self.scaled, found.price
         self.z, self.other = z, other
         d, self.c = scaled.gain(z, other)
         self.length = float(np.linalg.norm(d)) or 1.0
         self.d = d / self.length
         move = found.truth - found.estimate
-        ahead = float(self.d @ move)
-        if eps is None:
-            self.eta = float(np.clip(np.linalg.norm(move), 1e-8, 1.0))
-            self.delta = move / self.eta
-        else:
-            self.eta = min(1.0, eps / self.length)
-            self.delta = move / max(ahead, 1e-300) * (eps / self.length / self.eta) if ahead > 0 else move / self.eta
-        self.x = found.estimate
+        size = max(float(np.linalg.norm(move)), 1e-300)
         # rows of H_0(z): active where the price outweighs the slack, both in units of the step
         self.rows, self.levels, self.which, _ = scaled.optimal(z)
         self.lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[z], axis=1)
         prices = price.w[self.which] * self.lengths
-        slack = np.maximum(self.rows @ self.x - self.levels, 0.0)
-        self.active = prices / max(float(prices.max(initial=0.0)), 1e-300) > slack / max(float(np.linalg.norm(move)), 1e-300)
+        slack = np.maximum(self.rows @ found.estimate - self.levels, 0.0)
+        self.active = prices / max(float(prices.max(initial=0.0)), 1e-300) > slack / size
+        ahead = float(self.d @ move)
+        if eps is not None and ahead > 0 and self.active[self.which == self._tie()].any():
+            # from the tie of the two outputs the step has the size of eps
+            self.eta = min(1.0, eps / self.length)
+            self.delta = move / ahead * (eps / self.length / self.eta)
+        else:
+            self.eta = float(np.clip(size, 1e-12, 1.0))
+            self.delta = move / self.eta
+        self.x = found.estimate
         self.kept = programs.support(z)
         a, a1 = (scaled.slope @ point + scaled.shift for point in (found.estimate, found.truth))
         top = float(np.abs(a).max(initial=1.0))
-        self.zero = ~self.kept | ((a <= NEAR * top) & (a1 <= NEAR * top))
-        self.only = self.kept & ~self.zero & (a1 <= NEAR * top)  # the truth has none: its term is a_j itself
+        self.zero = ~self.kept | ((a <= self.near * top) & (a1 <= self.near * top))
+        self.only = self.kept & ~self.zero & (a1 <= self.near * top)  # the truth has none: its term is a_j itself
         self.live = ~self.zero & ~self.only
         self.truth_rows, self.truth_levels = self._truth()
 
@@ -63,11 +70,11 @@ class _Polish:
         """Rows that hold with equality at the truth: M's hull and the faces that it lies on."""
         scaled, found = self.scaled, self.found
         if found.law is not None:
-            support = scaled.vertices[found.law > NEAR * found.law.max()]
+            support = scaled.vertices[found.law > self.near * found.law.max()]
             rows = normals(support) if len(support) > 1 else np.eye(scaled.size)
             return rows, rows @ support[0]
         slope, shift, equal, level = scaled.inner  # type: ignore[misc]
-        tight = slope @ found.truth + shift <= NEAR
+        tight = slope @ found.truth + shift <= self.near
         return np.vstack([equal, slope[tight]]), np.concatenate([level, -shift[tight]])
 
     # -- one active set ----------------------------------------------------------------------------------------------
@@ -98,7 +105,7 @@ class _Polish:
         zero = scaled.slope[self.zero], -scaled.shift[self.zero]
         points: list[Any] = []
         if scaled.points is not None and self.found.mix is not None:
-            support = scaled.points[self.found.mix > NEAR * self.found.mix.max()]
+            support = scaled.points[self.found.mix > self.near * self.found.mix.max()]
             rows = normals(support) if len(support) > 1 else np.eye(k)
             points = [(rows, rows @ support[0])]
         groups = [(self.rows[self.active], self.levels[self.active]), (scaled.equal, scaled.level), zero, *points]

@@ -12,6 +12,7 @@ the Lagrangian evaluated anew.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from .problem import Problem
 from .regions import Regions
 from .scaled import Multipliers
 
-COARSE = 1e-3  # an eps below this share of a pair's reach is reached by Newton steps from there
+NEAR = (1e-7, 1e-5, 1e-9)
+COARSE = 5e-3  # a step shorter than this in scaled coordinates is reached by Newton steps from there
 
 
 class Proposal(NamedTuple):
@@ -72,15 +74,18 @@ class Programs(Regions):
             top = problem.table[z] - problem.table[other] >= reach - problem.rounding
             found = self._propose(z, other, None, 0.0, self.scaled.vertices[top])._replace(only=top)
             return self._certify(z, other, eps, 0.0, found, nowhere)
-        start = max(eps, COARSE * reach)
-        key = (z, other)
-        if start == eps or key not in self._proposals:
-            found = self._propose(z, other, start, 0.0, self.scaled.vertices)
-            if start > eps:
-                self._proposals[key] = found
-        else:
-            found = self._proposals[key]
-        return self._certify(z, other, eps, 0.0, found, nowhere, start)
+        coarse = min(0.3 * reach, COARSE * float(np.linalg.norm(self.scaled.gain(z, other)[0])))
+        if eps < coarse:
+            if (z, other) not in self._proposals:
+                self._proposals[z, other] = self._propose(z, other, coarse, 0.0, self.scaled.vertices)
+            best = self._certify(z, other, eps, 0.0, self._proposals[z, other], nowhere, coarse)
+            if best.agree and best.u is not None:
+                return best
+            # no tie of the two outputs is near: then the step is not of the size of eps, and the solver sees it
+            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere)
+            winner = min(best, direct, key=lambda either: either.value)
+            return replace(winner, lower=min(max(best.lower, direct.lower), winner.value))
+        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere)
 
     def _certify(
         self,
@@ -95,17 +100,24 @@ class Programs(Regions):
         target = nowhere.eps
         if not found.feasible:
             # The solver's ray proves it, once its Lagrangian, evaluated anew, is positive: then it has no bound.
+            if start > target:  # infeasible at a larger eps says nothing here
+                return Certificate(target, np.inf, 0.0, z, other, exact=False)
             proof = self._lower(z, other, target, reward, found, divergence=False)
             return nowhere if proof > 0 else Certificate(target, np.inf, -np.inf if eps is None else 0.0, z, other, exact=False)
         best = self._ends(z, other, eps, reward, found)
         if best.agree and start <= target:
             return best
         levels = [target] if start <= target else np.geomspace(start, target, 2 + int(np.log10(start / target)))
-        for level in levels:
-            found = polished(self, z, other, None if eps is None else float(level), reward, found)
-        fine = self._ends(z, other, eps, reward, found)
-        winner = min(best, fine, key=lambda end: end.value)
-        return Certificate(target, winner.value, max(best.lower, fine.lower), z, other, winner.u_prime, winner.u)
+        for near in NEAR:  # which weights are zero is a guess: the one that closes the gap is right
+            fine = found
+            for level in levels:
+                fine = polished(self, z, other, None if eps is None else float(level), reward, fine, near)
+            end = self._ends(z, other, eps, reward, fine)
+            winner = min(best, end, key=lambda either: either.value)
+            best = replace(winner, lower=max(best.lower, end.lower))
+            if best.agree:
+                break
+        return best
 
     def _ends(self, z: int, other: int, eps: float | None, reward: float, found: Proposal) -> Certificate:
         """Both ends, evaluated anew: a feasible point near the proposal, and the Lagrangian at its multipliers."""

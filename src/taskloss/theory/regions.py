@@ -151,7 +151,8 @@ class Regions:
         if len(scaled.slope):
             # A weight cut to zero of which the truth has some would be infinitely far: a speck of the truth itself
             # brings it back, and takes z no more than a speck of eps from being optimal.
-            x2 = x2 + 1e-12 * (x1 - x2)
+            speck = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
+            x2 = x2 + speck * (x1 - x2)
         return scaled.to_u(x1), scaled.to_u(x2)
 
     def _in_m(self, x: np.ndarray) -> np.ndarray:
