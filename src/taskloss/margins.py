@@ -29,9 +29,11 @@ class Margin(Part):
     smooth: ClassVar[bool] = True
     smoothness: ClassVar[float | None] = None  # the largest second derivative, where there is one
     convexity: ClassVar[float | None] = None  # the least second derivative of h, where it is known
-    divergence_form: ClassVar[str | None] = None  # what D_h is: "entropy", "square" or "hellinger"; None: something else
+    divergence_form: ClassVar[str | None] = (
+        None  # what D_h is: "entropy", "square" or "hellinger"; None: something else
+    )
 
-    def as_function(self, phi: Any = None) -> tuple[Callable[[Any, int], Any], np.ndarray, int]:
+    def as_function(self, phi: Any = None, polytope: Any = None) -> tuple[Callable[[Any, int], Any], np.ndarray, int]:
         """S(v, y) = Phi(y v) for rows of one score and a label's code 0 or 1, the signs as rows, and one score."""
         signs = np.array([[-1.0], [1.0]])
         return (lambda v, y: self.value(signs[y, 0] * v[:, 0])), signs, 1

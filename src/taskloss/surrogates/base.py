@@ -118,16 +118,19 @@ class Surrogate(Part):
         """sigma for each norm ("l1", "l2", "linf") in which h is known to be sigma-strongly convex on D."""
         return {}
 
-    def as_function(self, phi: Any) -> tuple[Callable[[np.ndarray, int], np.ndarray], np.ndarray, int]:
-        """S(v, y) for rows of scores and one label's code, phi as rows, and the number of scores."""
+    def as_function(
+        self, phi: Any, polytope: Polytope | None = None
+    ) -> tuple[Callable[[np.ndarray, int], np.ndarray], np.ndarray, int]:
+        """S(v, y) for rows of scores and one label's code, phi as rows, and the number of scores; bound to a polytope first."""
         if phi is None:
-            raise ValueError("A surrogate needs phi: an array with one row per label, or a loss.")
+            raise ValueError("check needs phi: an array with one row per label, or a loss.")
+        bound = self if polytope is None else self.bind(polytope)
         table = np.asarray(phi, dtype=float)
 
         def function(v: np.ndarray, y: int) -> np.ndarray:
-            return np.asarray(self.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
+            return np.asarray(bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
 
-        return function, table, self.size or table.shape[1]
+        return function, table, bound.size or table.shape[1]
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

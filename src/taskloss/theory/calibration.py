@@ -93,7 +93,7 @@ class Calibration:
                 break
             found = two_point_witness(problem, z, other, eps, bound) if problem.kullback else None
             if found is None:
-                found, solved = self._programs.solve(z, other, eps), solved + 1
+                found, solved = self._programs.solve(z, other, eps, enough=best.value), solved + 1
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
@@ -110,7 +110,10 @@ class Calibration:
         problem = self.problem
         n = len(problem.psi)
         stands = orbits(problem)
-        alike = np.round(problem.table / problem.unit, 12), np.round(problem.psi / max(np.abs(problem.psi).max(), 1e-300), 12)
+        alike = (
+            np.round(problem.table / problem.unit, 12),
+            np.round(problem.psi / max(np.abs(problem.psi).max(), 1e-300), 12),
+        )
         rows = np.unique(np.hstack(alike), axis=0, return_inverse=True)[1].ravel()
         keep = np.unique(stands[rows[:, None] != rows[None, :]])
         return keep[np.divmod(keep, n)[0] != np.divmod(keep, n)[1]]
@@ -195,7 +198,7 @@ class Calibration:
                 continue
             gains = table[z] - table[other]
             for chosen in (gains >= gains.max() - problem.rounding, gains > 1e-12 * problem.unit):
-                if chosen.any():
+                if chosen.any() and gains[chosen].mean() > problem.rounding:
                     target = problem.vertices[chosen].mean(0)
                     segments.append((tie, target, float(gains[chosen].mean())))
         return segments
@@ -226,7 +229,7 @@ class Calibration:
             for z, other, ceiling in self._ordered(-ceilings):
                 if -ceiling <= best:
                     break
-                found = self._programs.solve(z, other, reward=slope)
+                found = self._programs.solve(z, other, reward=slope, enough=-best)
                 if -found.lower > best:
                     best = -found.lower
                     if found.u_prime is None:
@@ -276,7 +279,11 @@ class Calibration:
         ceiling = self.exact(eps).lower if known else np.inf
         if np.isinf(ceiling) and known:  # no pair has a feasible point: the envelope's domain ends before
             ceiling = np.inf
-        first = ceiling if np.isfinite(ceiling) else max(float(self.lower_bound(eps)) if self.problem.convexity else 0.0, 1e-300)
+        first = (
+            ceiling
+            if np.isfinite(ceiling)
+            else max(float(self.lower_bound(eps)) if self.problem.convexity else 0.0, 1e-300)
+        )
         low, high, best = 0.0, first / eps, 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)

@@ -40,7 +40,9 @@ class Certificate:
     @property
     def agree(self) -> bool:
         """Whether the two ends are one number, to a millionth of it."""
-        return self.value == self.lower or self.value - self.lower <= AGREE * self.value
+        return self.value == self.lower or (
+            np.isfinite(self.value) and self.value - self.lower <= AGREE * abs(self.value)
+        )
 
     def __float__(self) -> float:
         return self.value

@@ -72,14 +72,20 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
             if eps > reach + problem.rounding:
                 continue
             target = min(eps, float(reach))
-            first, last = _half_lines(np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding)
+            first, last = _half_lines(
+                np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding
+            )
             if other == z or first > last:
                 continue
             x, y = (first, right) if first > right else (last, left) if last < left else (max(first, left),) * 2
             u1, u2 = ends[0] + x * direction, ends[0] + y * direction
             value = problem.ceiling(u1, u2) if x != y else 0.0
             if value < best.value:
-                floor = value if problem.form.exact or problem.hellinger else max(2 * float(problem.divergence(u1, u2)) - value, 0.0)
+                floor = (
+                    value
+                    if problem.form.exact or problem.hellinger
+                    else max(2 * float(problem.divergence(u1, u2)) - value, 0.0)
+                )
                 best = Certificate(eps, value, floor, z, other, u1, u2, best.method)
     return replace(best, exact=best.agree)
 
@@ -192,7 +198,11 @@ def _thresholds(problem: Problem, eps: float) -> Certificate | None:
     signs, weights = found
     n = len(weights)
     chain = 2.0 * np.tri(n + 1, n, -1) - 1
-    if np.ptp(weights) > 1e-12 * problem.unit or signs.shape != chain.shape or not np.array_equal(problem.vertices, chain):
+    if (
+        np.ptp(weights) > 1e-12 * problem.unit
+        or signs.shape != chain.shape
+        or not np.array_equal(problem.vertices, chain)
+    ):
         return None
     if not np.array_equal(signs, chain):
         return None

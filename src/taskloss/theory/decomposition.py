@@ -147,7 +147,7 @@ def _balanced(
             best = value, *trial
         else:
             stale += 1
-        if best[0] - lower <= gap * best[0] or stale > 300:
+        if best[0] - lower <= gap * best[0] or stale > 1000:
             break
         p, q = p * lengths / (p @ lengths), q * heights / (q @ heights)
     value, psi, phi = best if np.isfinite(best[0]) else (_product(psi, phi), psi, phi)

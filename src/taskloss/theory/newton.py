@@ -17,6 +17,7 @@ from .scaled import Multipliers
 if TYPE_CHECKING:
     from .programs import Programs, Proposal
 
+
 def polished(
     programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
 ) -> Proposal:
@@ -212,7 +213,9 @@ class _Polish:
         t = self.eta * (slope @ self.delta) / (slope @ self.x + scaled.shift[self.live])
         log_ratio[self.live], less[self.live] = np.log1p(t), -t
         log_ratio[self.only], less[self.only] = -700.0, 1.0
-        flat_first, flat_second = (np.array(part, dtype=float) for part in np.broadcast_arrays(*price.flat, log_ratio)[:2])
+        flat_first, flat_second = (
+            np.array(part, dtype=float) for part in np.broadcast_arrays(*price.flat, log_ratio)[:2]
+        )
         at = int(self.active.sum()) + len(scaled.equal)
         truth = prices[len(self.estimate_rows) :]
         for i, j in enumerate(np.flatnonzero(self.zero)):

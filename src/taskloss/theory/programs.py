@@ -54,11 +54,13 @@ class Programs(Regions):
         super().__init__(problem)
         self._proposals: dict[tuple[int, int], Proposal] = {}
 
-    def solve(self, z: int, other: int, eps: float | None = None, reward: float = 0.0) -> Certificate:
+    def solve(
+        self, z: int, other: int, eps: float | None = None, reward: float = 0.0, enough: float = np.inf
+    ) -> Certificate:
         """The certificate of one pair; both ends are infinite where it has no feasible point.
 
         With a reward s and no eps, the value is that of D(u', u) - s (excess over z'), minus the pair's share of
-        zeta*(s).
+        zeta*(s). A lower end beyond `enough` is not made any better.
         """
         problem = self.problem
         target = 0.0 if eps is None else eps
@@ -68,24 +70,24 @@ class Programs(Regions):
             return nowhere
         if eps is None:
             found = self._propose(z, other, None, reward, self.scaled.vertices)
-            return self._certify(z, other, None, reward, found, nowhere)
+            return self._certify(z, other, None, reward, found, nowhere, enough)
         if eps >= reach - problem.rounding:
             # At the end of the pair's range the truth has no choice but the labels that tell z and z' apart the most.
             top = problem.table[z] - problem.table[other] >= reach - problem.rounding
             found = self._propose(z, other, None, 0.0, self.scaled.vertices[top])._replace(only=top)
-            return self._certify(z, other, eps, 0.0, found, nowhere)
+            return self._certify(z, other, eps, 0.0, found, nowhere, enough)
         coarse = min(0.3 * reach, COARSE * float(np.linalg.norm(self.scaled.gain(z, other)[0])))
         if eps < coarse:
             if (z, other) not in self._proposals:
                 self._proposals[z, other] = self._propose(z, other, coarse, 0.0, self.scaled.vertices)
-            best = self._certify(z, other, eps, 0.0, self._proposals[z, other], nowhere, coarse)
-            if best.agree and best.u is not None:
+            best = self._certify(z, other, eps, 0.0, self._proposals[z, other], nowhere, enough, coarse)
+            if best.agree or best.lower >= enough:
                 return best
             # no tie of the two outputs is near: then the step is not of the size of eps, and the solver sees it
-            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere)
+            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough)
             winner = min(best, direct, key=lambda either: either.value)
             return replace(winner, lower=min(max(best.lower, direct.lower), winner.value))
-        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere)
+        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough)
 
     def _certify(
         self,
@@ -95,6 +97,7 @@ class Programs(Regions):
         reward: float,
         found: Proposal,
         nowhere: Certificate,
+        enough: float,
         start: float = 0.0,
     ) -> Certificate:
         target = nowhere.eps
@@ -103,9 +106,13 @@ class Programs(Regions):
             if start > target:  # infeasible at a larger eps says nothing here
                 return Certificate(target, np.inf, 0.0, z, other, exact=False)
             proof = self._lower(z, other, target, reward, found, divergence=False)
-            return nowhere if proof > 0 else Certificate(target, np.inf, -np.inf if eps is None else 0.0, z, other, exact=False)
+            return (
+                nowhere
+                if proof > 0
+                else Certificate(target, np.inf, -np.inf if eps is None else 0.0, z, other, exact=False)
+            )
         best = self._ends(z, other, eps, reward, found)
-        if best.agree and start <= target:
+        if (best.agree or best.lower >= enough) and start <= target:
             return best
         levels = [target] if start <= target else np.geomspace(start, target, 2 + int(np.log10(start / target)))
         for near in NEAR:  # which weights are zero is a guess: the one that closes the gap is right
@@ -115,35 +122,41 @@ class Programs(Regions):
             end = self._ends(z, other, eps, reward, fine)
             winner = min(best, end, key=lambda either: either.value)
             best = replace(winner, lower=max(best.lower, end.lower))
-            if best.agree:
+            if best.agree or best.lower >= enough:
                 break
         return best
 
     def _ends(self, z: int, other: int, eps: float | None, reward: float, found: Proposal) -> Certificate:
         """Both ends, evaluated anew: a feasible point near the proposal, and the Lagrangian at its multipliers."""
         target = 0.0 if eps is None else eps
-        u1, u2 = self.repair(z, other, eps, found.truth, found.estimate)
-        value = np.inf
-        if self.feasible(z, other, eps, u1, u2):
-            gain = float((self.problem.psi[z] - self.problem.psi[other]) @ u1 + self.problem.offset[z] - self.problem.offset[other])
-            value = float(self.problem.form.divergence(u1, u2)) - reward * gain
         lower = self._lower(z, other, target, reward, found)
         if eps is not None:
             lower = max(lower, 0.0)
+        if not np.abs(np.concatenate([found.truth, found.estimate])).max() < 1e9:  # the solver ran off
+            return Certificate(target, np.inf, lower, z, other)
+        u1, u2 = self.repair(z, other, eps, found.truth, found.estimate)
+        value = np.inf
+        if self.feasible(z, other, eps, u1, u2):
+            gain = float(
+                (self.problem.psi[z] - self.problem.psi[other]) @ u1
+                + self.problem.offset[z]
+                - self.problem.offset[other]
+            )
+            value = float(self.problem.form.divergence(u1, u2)) - reward * gain
         return Certificate(target, value, min(lower, value), z, other, u1, u2)
 
-    def _lower(
-        self, z: int, other: int, eps: float, reward: float, found: Proposal, divergence: bool = True
-    ) -> float:
+    def _lower(self, z: int, other: int, eps: float, reward: float, found: Proposal, divergence: bool = True) -> float:
         price = found.price
         if not divergence:  # a ray: prices of the constraints alone
             zero = np.zeros(len(self.scaled.slope))
-            price = price._replace(log_ratio=zero, less_ratio=zero, tangent=np.zeros(self.scaled.size))
+            s = 0.0 if reward or found.only is not None else price.s
+            price = price._replace(s=s, log_ratio=zero, less_ratio=zero, tangent=np.zeros(self.scaled.size))
             if self.problem.form.everywhere and np.abs(price.w @ (self.scaled.psi[z] - self.scaled.psi)).max() > 0:
                 return -np.inf
-        if reward:
+        elif reward:
             price = price._replace(s=reward)
-        lower = self.scaled.lower(z, other, eps, price, self.support(z), found.only)
+        with np.errstate(all="ignore"):  # where the solver ran off, its multipliers overflow and prove nothing
+            lower = self.scaled.lower(z, other, eps, price, self.support(z), found.only)
         return lower if np.isfinite(lower) else -np.inf
 
     # -- the solver --------------------------------------------------------------------------------------------------
@@ -212,7 +225,14 @@ class Programs(Regions):
         quadratic[first, first] = quadratic[second, second] = eye
         quadratic[first, second] = -eye  # the upper triangle is all that is read
         solution = self._run(
-            quadratic, objective, np.vstack(equal), np.concatenate(level), np.vstack(least), np.concatenate(bound), cones, shifts
+            quadratic,
+            objective,
+            np.vstack(equal),
+            np.concatenate(level),
+            np.vstack(least),
+            np.concatenate(bound),
+            cones,
+            shifts,
         )
         x, dual = np.asarray(solution.x), unit * np.asarray(solution.z)
         if "Infeasible" in str(solution.status):

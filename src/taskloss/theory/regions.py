@@ -47,7 +47,7 @@ class Regions:
         from scipy.optimize import linprog
 
         scaled, problem = self.scaled, self.problem
-        rows, levels, which, worst = scaled.optimal(z)
+        rows, levels, _, worst = scaled.optimal(z)
         if worst > problem.rounding:
             return True, None, -worst
         # maximise s <= 1 subject to rows x - s >= levels, inside D
@@ -111,7 +111,9 @@ class Regions:
     def feasible(self, z: int, other: int, eps: float | None, u1: np.ndarray, u2: np.ndarray) -> bool:
         """Whether z is optimal at u2 and eps behind z' at u1, to a billionth of eps and rounding."""
         problem = self.problem
-        tolerance = problem.rounding * max(1.0, float(np.abs(u2).max()) / max(float(np.abs(problem.vertices).max()), 1e-300))
+        tolerance = problem.rounding * max(
+            1.0, float(np.abs(u2).max()) / max(float(np.abs(problem.vertices).max()), 1e-300)
+        )
         tolerance += 1e-9 * (eps or 0.0)
         if float(problem.excess(z, u2)) > tolerance + (1e-9 * problem.unit if eps is None else 0.0):
             return False
@@ -168,7 +170,7 @@ class Regions:
         scaled = self.scaled
         if self.problem.form.everywhere:
             return x
-        if scaled.points is None and (scaled.slope @ x + scaled.shift).min(initial=0.0) >= -1e-16:
-            if np.abs(scaled.equal @ x - scaled.level).max(initial=0.0) <= 1e-15:
-                return x
+        inside = scaled.points is None and (scaled.slope @ x + scaled.shift).min(initial=0.0) >= -1e-16
+        if inside and np.abs(scaled.equal @ x - scaled.level).max(initial=0.0) <= 1e-15:
+            return x
         return scaled.to_x(np.asarray(self.problem.domain.project(scaled.to_u(x)), dtype=float))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..losses.base import Loss
-from ..margins import Margin
-from ..surrogates.base import Surrogate
-
 VERDICTS = {
     "calibrated": "the excess risk is a Bregman divergence of the moments for every score",
     "represented on t(M) only": "the excess risk is a Bregman divergence for the scores that some law asks for, not beyond them",
     "link not injective": "laws with different moments share their best score, so that scores do not give the moments",
     "link not continuous": "the best score jumps where the moments do not",
+    "not convex": "the excess risk is a Bregman divergence, but S is not convex in the scores, as the definition asks",
     "needs more than phi": "the best score, or the loss of a score, is no function of the moments of this phi",
     "undecided off t(M)": "represented on t(M); neither a canonical nor a coordinatewise extension to all scores was found",
 }
@@ -27,7 +25,8 @@ class Report:
     """The answer of `check`: a verdict, the evidence, and the parts h, t, t^-1 as functions.
 
     violation: how badly the failing condition fails (for "calibrated", the worst residual of those that hold), at the
-    score `v` and the law `q` over labels. `potential` and `link` take moments in M and `inverse_link` takes scores,
+    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex wherever it was tried, which is asked of
+    phi-calibrated surrogates; other verdicts tell it too. `potential` and `link` take moments in M and `inverse_link` takes scores,
     one row each; h is fixed up to an affine function, so that its tangent at v0 is zero.
     """
 
@@ -39,6 +38,7 @@ class Report:
     link: Callable[[Any], np.ndarray] = field(repr=False)
     inverse_link: Callable[[Any], np.ndarray] | None = field(repr=False)
     extension: str = ""
+    convex: bool = True
 
     @property
     def calibrated(self) -> bool:
@@ -70,7 +70,8 @@ def check(
     continuous; -(S(v, .) - S(v0, .)) is an affine function <g, phi> + b of the embedding; and -b is a strictly convex
     function h* of the slope g over all scores, with t^-1(v) = grad h*(g(v)) injective. Where scores outnumber M's
     dimension, the tangents are fixed on M's hull only: an extension is sought in which S is linear in the scores but
-    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). All of it is sampled:
+    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last, S(., y) is tried
+    for convexity along segments between scores. All of it is sampled:
     a verdict against S comes with its counterexample, a verdict for S is as good as the sample.
     """
     return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed)).report()
@@ -85,6 +86,7 @@ class _Checker:
         sample = sample[np.isfinite(self.values(sample)).all(-1)]
         if len(sample) < 8:
             raise ValueError("S is finite at too few of the scores tried: give scores=..., rows where it is finite.")
+        self.frame = np.eye(self.size)  # until it is known which directions matter
         self.frame = self._frame(sample[:12])
         self.sample = sample[:48] @ self.frame @ self.frame.T
         self.v0 = self.sample[0]
@@ -105,7 +107,7 @@ class _Checker:
 
     def slopes(self, v: np.ndarray, step: float = 1e-5) -> np.ndarray:
         """dS(v, y)/dv along the frame, shape (rows, labels, directions)."""
-        moves = step * (self.frame.T if hasattr(self, "frame") else np.eye(self.size))
+        moves = step * self.frame.T
         stencil = np.concatenate([v[:, None] + moves, v[:, None] - moves], axis=1)
         values = self.values(stencil.reshape(-1, self.size)).reshape(len(v), 2, len(moves), self.count)
         with np.errstate(invalid="ignore"):
@@ -116,7 +118,7 @@ class _Checker:
         slopes = self.slopes(sample)
         slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
         _, singular, rows = np.linalg.svd(slopes)
-        return rows[: int((singular > 1e-6 * singular[0]).sum())].T
+        return rows[: int((singular > 1e-6 * singular.max(initial=1e-300)).sum())].T
 
     def affine(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, b and the residual of -(S(v, .) - S(v0, .)) = <g, coordinates> + b."""
@@ -197,6 +199,10 @@ class _Checker:
     # -- the tests ---------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
+        self.bump, self.at, self.label = self._bump()
+        if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
+            self.best = np.repeat(self.v0[None], len(self.laws), 0)
+            return self._report("link not injective", 0.0, self.v0, self.laws[0], inverse=None)
         self.best = self.minimisers(self.laws)
         self.least = self.risk(self.best, self.laws)
         for test in (self._moments_suffice, self._affine, self._injective, self._continuous):
@@ -206,7 +212,28 @@ class _Checker:
         return self._everywhere()
 
     def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
-        return Report(verdict, float(violation), v, q, self._potential, self._link, inverse, extension)
+        if verdict == "calibrated" and self.bump > 1e-9:
+            verdict, violation, v, q = "not convex", self.bump, self.at, np.eye(self.count)[self.label]
+        return Report(
+            verdict, float(violation), v, q, self._potential, self._link, inverse, extension, self.bump <= 1e-9
+        )
+
+    def _bump(self) -> tuple[float, np.ndarray, int]:
+        """How far S(., y) rises above a chord at its middle, in units of the values there; and where, for which label."""
+        sample = self.sample
+        # chords of three lengths: a loss may be convex but for its tails, or but for a narrow place
+        ends = [(sample[i], sample[(i + j) % len(sample)]) for j in (1, 5) for i in range(len(sample))]
+        first, last = (np.array(part) for part in zip(*ends, strict=True))
+        first = np.vstack([first, 4 * first, first])
+        last = np.vstack([last, 4 * last, first[: len(ends)] + 0.2 * (last - first[: len(ends)])])
+        left, middle, right = (self.values(v) for v in (first, (first + last) / 2, last))
+        with np.errstate(invalid="ignore"):
+            scale = np.abs(left) + np.abs(right) + 1e-300
+            rise = (middle - (left + right) / 2) / scale
+        # far out an exponential may overflow, and S may be infinite off its domain: such chords say nothing
+        rise[~(np.isfinite(left) & np.isfinite(right) & np.isfinite(middle) & (scale < 1e100))] = -np.inf
+        i, y = np.unravel_index(rise.argmax(), rise.shape)
+        return max(float(rise[i, y]), 0.0), (first[i] + last[i]) / 2, int(y)
 
     def _moments_suffice(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
         """Two laws with the same moments must share their minimiser."""
@@ -408,29 +435,28 @@ def _as_function(
     surrogate: Any, phi: Any, size: int | None
 ) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
     """S(v, y), phi as rows, and the number of scores."""
-    if isinstance(surrogate, Margin) or (isinstance(surrogate, type) and issubclass(surrogate, Margin)):
-        margin = Margin.resolve(surrogate)
-        table = np.array([[-1.0], [1.0]])
-        return (lambda v, y: margin.value(table[y, 0] * v[:, 0])), table, 1
-    if isinstance(phi, Loss):
-        loss = phi
-        phi = loss.phi(loss.labels())
-        if isinstance(surrogate, Surrogate):
-            surrogate = surrogate.bind(loss.polytope)
+    polytope = None
+    if callable(phi):  # a loss, in its own embedding
+        phi, polytope = phi.phi(phi.labels()), phi.polytope
+    if inspect.isclass(surrogate):
+        surrogate = surrogate()
+    if callable(surrogate):
+        if size is None:
+            raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
+        return surrogate, _embedding(phi), size
+    try:
+        function, table, own = surrogate.as_function(phi, polytope)
+    except AttributeError:
+        raise TypeError(
+            f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}."
+        ) from None
+    return function, _embedding(table), size or own
+
+
+def _embedding(phi: Any) -> np.ndarray:
     if phi is None:
         raise ValueError("check needs phi: an array with one row per label, or a loss.")
     table = np.asarray(phi, dtype=float)
     if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
         raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
-    if isinstance(surrogate, Surrogate):
-        bound = surrogate
-        return (
-            (lambda v, y: bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1])))),
-            table,
-            size or surrogate.size or table.shape[1],
-        )
-    if not callable(surrogate):
-        raise TypeError(f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}.")
-    if size is None:
-        raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
-    return surrogate, table, size
+    return table

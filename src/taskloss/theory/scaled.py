@@ -45,7 +45,9 @@ class Scaled:
         self.curvature = form.curvature * self.radius**2
         self.points = None if form.points is None else (form.points - self.centre) / self.radius
         law = problem.polytope.law()
-        self.inner: tuple[np.ndarray, ...] | None = None  # M = {slope x + shift >= 0, equal x = level}, where few rows do
+        self.inner: tuple[np.ndarray, ...] | None = (
+            None  # M = {slope x + shift >= 0, equal x = level}, where few rows do
+        )
         if law is not None:
             inside = _rows(self.radius * law.slope, law.shift + law.slope @ self.centre)
             self.inner = (*inside, *_rows(self.radius * law.equal, law.level - law.equal @ self.centre))
@@ -105,7 +107,13 @@ class Scaled:
         x = self.corner(slope)
         weight += float((np.abs(a) @ np.abs(heads)).max(initial=0.0))
         weight += float(np.abs(pull).sum() + np.abs(slope) @ np.abs(x) + np.abs(tails) @ np.abs(self.shift))
-        total = s * eps + float(first.min()) + float(slope @ x) + constant - kappa / 2 * float(price.tangent @ price.tangent)
+        total = (
+            s * eps
+            + float(first.min())
+            + float(slope @ x)
+            + constant
+            - kappa / 2 * float(price.tangent @ price.tangent)
+        )
         return total - ROUNDING * weight
 
     def corner(self, slope: np.ndarray) -> np.ndarray:
