@@ -50,12 +50,17 @@ class Form:
         is negative, and nothing cancels where the two points are close.
         """
         move = u1 - u2
-        a1 = np.maximum(u1 @ self.slope.T + self.shift, 0.0)
-        a2 = np.maximum(u2 @ self.slope.T + self.shift, 0.0)
+        a1, a2 = (self._weights(np.asarray(u)) for u in (u1, u2))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             t = np.maximum(np.where(a2 > 0, (move @ self.slope.T) / a2, np.where(a1 > 0, np.inf, 0.0)), -1.0)
             terms = np.where(a2 > 0, a2 * log_excess(t), np.where(a1 > 0, np.inf, 0.0))
         return terms.sum(-1) + self.curvature / 2 * (move**2).sum(-1)
+
+    def _weights(self, u: np.ndarray) -> np.ndarray:
+        """a at u, with what is no more than rounding taken for zero: a face of D is a face."""
+        a = u @ self.slope.T + self.shift
+        noise = 4 * np.finfo(float).eps * (np.abs(u) @ np.abs(self.slope).T + np.abs(self.shift))
+        return np.where(a > noise, a, 0.0)
 
 
 def log_excess(t: np.ndarray) -> np.ndarray:

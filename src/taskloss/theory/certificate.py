@@ -48,7 +48,7 @@ class Certificate:
         return self.value
 
     def __repr__(self) -> str:
-        if np.isinf(self.lower):
+        if self.lower == np.inf:
             return f"zeta({self.eps:g}) = inf (no output is that wrong anywhere)"
         kind = f"= {self.value:.8g}, gap {self.gap:.1e}" if self.exact else f"in [{self.lower:.8g}, {self.value:.8g}]"
         return f"zeta({self.eps:g}) {kind} by {self.method}, at z = {self.z} against z' = {self.z_other}"

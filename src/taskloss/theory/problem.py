@@ -129,7 +129,8 @@ class Problem:
             return value
         with np.errstate(all="ignore"):
             h = np.abs(self.surrogate.potential(np.stack([u1, u2]))).max()
-            slope = np.abs(self.surrogate.potential_gradient(np.asarray(u2, float)[None])).max()
+            slope = np.abs(self.surrogate.potential_gradient(np.asarray(u2, float)[None]))
+            slope = np.where(np.isfinite(slope), slope, 0.0).max()
         lost = 1e-14 * (1 + float(h)) + 1e-9 * float(np.abs(u1 - u2).sum() * (1 + slope))
         return max(value, 0.0) + lost
 

@@ -121,7 +121,7 @@ class Programs(Regions):
                 fine = polished(self, z, other, None if eps is None else float(level), reward, fine, near)
             end = self._ends(z, other, eps, reward, fine)
             winner = min(best, end, key=lambda either: either.value)
-            best = replace(winner, lower=max(best.lower, end.lower))
+            best = replace(winner, lower=min(max(best.lower, end.lower), winner.value))
             if best.agree or best.lower >= enough:
                 break
         return best

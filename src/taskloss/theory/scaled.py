@@ -44,6 +44,9 @@ class Scaled:
         self.equal, self.level = _rows(self.radius * form.equal, form.level - form.equal @ self.centre)
         self.curvature = form.curvature * self.radius**2
         self.points = None if form.points is None else (form.points - self.centre) / self.radius
+        # coordinates that never change on D, as of forbidden transitions, where h may have no gradient
+        domain = problem.surrogate.domain
+        self.fixed = np.zeros(self.size, bool) if domain is None else np.equal(*domain.bounds())
         law = problem.polytope.law()
         self.inner: tuple[np.ndarray, ...] | None = (
             None  # M = {slope x + shift >= 0, equal x = level}, where few rows do
@@ -59,7 +62,9 @@ class Scaled:
         return self.psi.shape[1]
 
     def to_u(self, x: np.ndarray) -> np.ndarray:
-        return self.centre + self.radius * x
+        u = self.centre + self.radius * x
+        u[..., self.fixed] = self.problem.vertices[0, self.fixed]
+        return u
 
     def to_x(self, u: np.ndarray) -> np.ndarray:
         return (u - self.centre) / self.radius
