@@ -37,9 +37,9 @@ from taskloss.surrogates import (
     Surrogate,
 )
 from taskloss.surrogates.coordinatewise import Coordinatewise
+from taskloss.surrogates.form import entropy
 from taskloss.theory import calibration, margin_calibration
 from taskloss.theory.closed import closed_form
-from taskloss.surrogates.form import entropy
 from taskloss.theory.problem import Problem
 from taskloss.theory.search import witness
 

@@ -50,8 +50,19 @@ class Problem:
             raise ValueError("The loss has costs that are not finite: replace them by finite costs.")
         self.polytope: Polytope = loss.polytope
         self.vertices = np.asarray(self.polytope.vertices(), dtype=float)
-        self.table = self.psi @ self.vertices.T + self.offset[:, None]
+        self.table = self._table()
         self.convexity = self.surrogate.strong_convexity(self.polytope)
+
+    def _table(self) -> np.ndarray:
+        """The costs of each output at M's vertices: the loss's own where it lists them, without the rounding of <psi, phi>."""
+        table = self.psi @ self.vertices.T + self.offset[:, None]
+        try:
+            own = np.asarray(self.loss.matrix(), dtype=float)
+        except (NotImplementedError, ValueError):
+            return table
+        size = np.abs(self.psi) @ np.abs(self.vertices.T) + np.abs(self.offset)[:, None]
+        same = own.shape == table.shape and bool((np.abs(own - table) <= 1e-12 * size).all())
+        return own if same else table
 
     @cached_property
     def form(self) -> Form:

@@ -84,10 +84,14 @@ class Programs(Regions):
             if best.agree or best.lower >= enough:
                 return best
             # no tie of the two outputs is near: then the step is not of the size of eps, and the solver sees it
-            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough)
+            direct = self._certify(
+                z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough
+            )
             winner = min(best, direct, key=lambda either: either.value)
             return replace(winner, lower=min(max(best.lower, direct.lower), winner.value))
-        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough)
+        return self._certify(
+            z, other, eps, 0.0, self._propose(z, other, eps, 0.0, self.scaled.vertices), nowhere, enough
+        )
 
     def _certify(
         self,
