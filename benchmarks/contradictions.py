@@ -307,7 +307,7 @@ class Search:
 
     def vertices(self) -> None:
         """Every label against every corner and, on the whole space, rays to infinity."""
-        case, phi = self.case, self.case.phi
+        phi = self.case.phi
         if self.rule.corners is not None:
             centre = self.rule.corners.mean(0)
             targets = [c + t * (centre - c) for c in self.rule.corners for t in (1e-9, 1e-3)]
@@ -555,7 +555,7 @@ def decompositions(count: int, seed: int = 0) -> tuple[float, int]:
 def main() -> None:
     attempts = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else np.inf
-    tried, failed, stories = run(attempts, report=True, seconds=seconds)
+    tried, failed, _ = run(attempts, report=True, seconds=seconds)
     certificates = tried.pop(("certificates", ""))
     worst, wrong = decompositions(min(10_000, attempts))
     names = sorted({name for name, _ in tried})

@@ -199,8 +199,8 @@ class SquaredHinge(Square):
     name = "squared-hinge"
     calibrated = False
     bounded = True
-    convexity = None
-    divergence_form = None
+    convexity = None  # type: ignore[assignment]
+    divergence_form = None  # type: ignore[assignment]
 
     def value(self, u: Array) -> Array:
         return _positive(1 - u) ** 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -18,15 +21,20 @@ from .search import deepest_tie, interval
 from .symmetry import orbits
 
 
-def calibration(loss: Any, surrogate: Any = "auto", verbose: bool = False) -> Calibration:
+def calibration(
+    loss: Any, surrogate: Any = "auto", verbose: bool = False, time_limit: float | None = None
+) -> Calibration:
     """The calibration function of a loss and a surrogate, instances or registered names.
+
+    verbose: a line of progress for each pair of outputs. time_limit: seconds after which `exact` returns the bounds that
+    it has, valid and as an interval.
 
     >>> import taskloss as tl
     >>> zeta = tl.theory.calibration(tl.losses.Hamming(3), tl.surrogates.Independent())
     >>> print(round(zeta(0.5), 6))
     0.392436
     """
-    return Calibration(Problem(loss, surrogate), verbose)
+    return Calibration(Problem(loss, surrogate), verbose, time_limit)
 
 
 class Calibration:
@@ -37,8 +45,12 @@ class Calibration:
     programs in (u', u), convex where D_h is. Calling the object gives numbers; `exact` gives the certificate.
     """
 
-    def __init__(self, problem: Problem, verbose: bool = False):
-        self.problem = problem
+    def __init__(self, problem: Problem, verbose: bool = False, time_limit: float | None = None):
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(
+                f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none."
+            )
+        self.problem, self.time_limit = problem, time_limit
         self.loss, self.surrogate = problem.loss, problem.surrogate
         self.verbose = verbose
         self._cache: dict[float, Certificate] = {}
@@ -83,13 +95,14 @@ class Calibration:
         eps = _level(eps)
         problem, form = self.problem, self.problem.form
         pairs = self._ordered(self._pair_bounds(eps))
+        deadline = time.monotonic() + (self.time_limit or np.inf)
         if not form.exact:
-            return interval(self._programs, eps, pairs)
+            return interval(self._programs, eps, pairs, deadline)
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
         for z, other, bound in pairs:
-            if bound >= best.value:
-                lower = min(lower, bound)
+            if bound >= best.value or time.monotonic() > deadline:
+                lower = min(lower, bound)  # no pair from here on has a smaller bound
                 break
             found = two_point_witness(problem, z, other, eps, bound) if problem.kullback else None
             if found is None:
@@ -216,46 +229,81 @@ class Calibration:
         """zeta*(s), and an eps at which it is attained."""
         if slope <= 0:
             return 0.0, 0.0
-        if slope not in self._conjugates and not self.problem.form.exact and self._line is not None:
+        if slope not in self._conjugates and not self.problem.form.exact and self._line:
             self._conjugates[slope] = self._line_conjugate(slope)
         if slope not in self._conjugates:
-            kappa = self.problem.curvature
-            reach = self.problem.reach
-            with np.errstate(invalid="ignore", divide="ignore"):
-                stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
-                ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
-            ceilings[~np.isfinite(ceilings)] = 0.0
-            best, at = 0.0, 0.0
-            for z, other, ceiling in self._ordered(-ceilings):
-                if -ceiling <= best:
-                    break
-                found = self._programs.solve(z, other, reward=slope, enough=-best)
-                if -found.lower > best:
-                    best = -found.lower
-                    if found.u_prime is None:
-                        continue
-                    gain = self.problem.psi[z] - self.problem.psi[other]
-                    at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
-            self._conjugates[slope] = best, at
+            unit = self._unit
+            if unit == 0:  # nothing is known from below but that zeta is not negative
+                return slope * self.eps_max, self.eps_max
+            if unit != 1:  # zeta >= unit * zeta of the squared distance
+                slope, whole = slope / unit, slope
+                conjugate, at = self._program_conjugate(slope)
+                self._conjugates[whole] = unit * conjugate, at
+                return self._conjugates[whole]
+            self._conjugates[slope] = self._program_conjugate(slope)
         return self._conjugates[slope]
 
+    def _program_conjugate(self, slope: float) -> tuple[float, float]:
+        """The conjugate for the form's divergence, pair by pair, those that may give the most first."""
+        kappa = np.zeros_like(self.problem.reach) if self._unit != 1 else self.problem.curvature
+        reach = self.problem.reach
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
+            ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
+        ceilings[~np.isfinite(ceilings)] = 0.0
+        best, at = 0.0, 0.0
+        for z, other, ceiling in self._ordered(-ceilings):
+            if -ceiling <= best:
+                break
+            found = self._programs.solve(z, other, reward=slope, enough=-best)
+            if -found.lower > best:
+                best = min(-found.lower, -ceiling)
+                if found.u_prime is None:
+                    continue
+                gain = self.problem.psi[z] - self.problem.psi[other]
+                at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
+        return best, at
+
     @cached_property
-    def _line(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """zeta_h on a grid, where one dimension makes it cheap and exact for every potential."""
+    def _unit(self) -> float:
+        """How many times the form's zeta lies below the true one: 1, but where curvature 1 is a unit only.
+
+        Then it is the least curvature of h within the largest distance that a pair's program has at the end of its reach:
+        at any eps the distance rho is no larger, and D_h >= curvature rho^2 / 2.
+        """
+        least = self.problem.form.least_curvature
+        if least is None:
+            return 1.0
+        n = len(self.problem.psi)
+        ends = [divmod(int(pair), n) for pair in self._representatives]
+        ends = [(z, other) for z, other in ends if self.problem.reach[z, other] > 0 and not self._programs.never(z)]
+        far = [self._programs.solve(z, other, float(self.problem.reach[z, other])).value for z, other in ends]
+        widest = float(np.sqrt(2 * max(far, default=0.0)))
+        return least(widest) if np.isfinite(widest) else 0.0
+
+    @cached_property
+    def _line(self) -> bool:
+        """Whether one dimension makes zeta_h cheap and exact for every potential."""
         found = closed_form(self.problem, self.eps_max / 2)
-        if found is None or "one dimension" not in found.method:
-            return None
-        grid = np.linspace(0, self.eps_max, 401)
-        return grid, self(grid)
+        return found is not None and "one dimension" in found.method
 
     def _line_conjugate(self, slope: float) -> tuple[float, float]:
-        from scipy.optimize import minimize_scalar
-
-        grid, values = self._line  # type: ignore[misc]
-        i = int((slope * grid - values).argmax())
-        around = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-        found = minimize_scalar(lambda e: self.exact(e).value - slope * e, bounds=around, method="bounded")
-        return max((-float(found.fun), float(found.x)), (float(slope * grid[i] - values[i]), float(grid[i])))
+        """By bisection of the range of eps: zeta grows, so that s eps - zeta is at most s (right end) - zeta(left end)."""
+        grid = np.linspace(0, self.eps_max, 33)
+        best, at, cells = 0.0, 0.0, []
+        for left, right in itertools.pairwise(grid):
+            cells.append((-(slope * right - self.exact(float(left)).lower), float(left), float(right)))
+        heapq.heapify(cells)
+        for _ in range(20_000):
+            ceiling, left, right = cells[0]
+            if -ceiling <= best * (1 + 1e-5) or right - left < 1e-9 * self.eps_max:
+                break
+            middle = (left + right) / 2
+            value = slope * middle - self.exact(middle).lower
+            best, at = max((best, at), (value, middle))
+            heapq.heapreplace(cells, (-(slope * middle - self.exact(left).lower), left, middle))
+            heapq.heappush(cells, (-(slope * right - self.exact(middle).lower), middle, right))
+        return max(-cells[0][0], 0.0), at
 
     def envelope(self, eps: Any) -> Any:
         """zeta**(eps), the largest convex function below zeta_h, from below and within 1e-7 or so of it.
@@ -275,16 +323,14 @@ class Calibration:
             return self.exact(eps).lower
         # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
         # slope of a chord, and with zeta itself as the ceiling where it is at hand.
-        known = self.problem.form.exact or self._line is not None
+        known = self.problem.form.exact or self._line
         ceiling = self.exact(eps).lower if known else np.inf
-        if np.isinf(ceiling) and known:  # no pair has a feasible point: the envelope's domain ends before
-            ceiling = np.inf
-        first = (
-            ceiling
-            if np.isfinite(ceiling)
-            else max(float(self.lower_bound(eps)) if self.problem.convexity else 0.0, 1e-300)
-        )
-        low, high, best = 0.0, first / eps, 0.0
+        if known and ceiling == np.inf:  # no pair has a feasible point, here or beyond
+            return np.inf
+        first = ceiling if known else float(self.lower_bound(eps)) if self.problem.convexity else 0.0
+        low, high, best = 0.0, (first or self.exact(eps).value) / eps, 0.0
+        if not np.isfinite(high):
+            return 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
             best = max(best, high * eps - conjugate)
@@ -325,7 +371,7 @@ class Calibration:
         if delta == 0:
             return 0.0
         top = self.eps_max
-        if (self.problem.form.exact or self._convex or self._line is not None) and self.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._line) and self.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.exact(e).lower - delta, 0.0, top, xtol=1e-13))

@@ -112,12 +112,12 @@ class _Polish:
         groups = [(self.rows[self.active], self.levels[self.active]), (scaled.equal, scaled.level), zero, *points]
         self.estimate_rows = np.vstack([rows for rows, _ in groups])
         estimate_levels = np.concatenate([levels for _, levels in groups])
-        rows, levels = [self.truth_rows], [self.truth_levels]
+        truth, at = [self.truth_rows], [self.truth_levels]
         self.ahead = self.eps is not None and bool(self.found.only is None)
         if self.ahead:
-            rows.append(self.d[None])
-            levels.append(np.array([(self.eps - self.c) / self.length]))  # type: ignore[operator]
-        self.all_truth, truth_levels = np.vstack(rows), np.concatenate(levels)
+            truth.append(self.d[None])
+            at.append(np.array([(self.eps - self.c) / self.length]))  # type: ignore[operator]
+        self.all_truth, truth_levels = np.vstack(truth), np.concatenate(at)
         inverse = np.linalg.pinv(self.estimate_rows, rcond=1e-11) if len(self.estimate_rows) else np.zeros((k, 0))
         self.mixing = self.all_truth @ inverse
         self.implied = np.linalg.norm(self.mixing @ self.estimate_rows - self.all_truth, axis=1) < 1e-10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -37,7 +38,9 @@ def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
     return result.x[:m] @ problem.vertices if result.status == 0 else None
 
 
-def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]]) -> Certificate:
+def interval(
+    programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]], deadline: float = np.inf
+) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
     For the exponential margin by branch and bound, until the ends are within 1e-4 of each other or many boxes have
@@ -47,9 +50,13 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
     """
     pairs = list(pairs)
     if programs.problem.hellinger:
-        return _branch_and_bound(programs, eps, pairs)
+        return _branch_and_bound(programs, eps, pairs, deadline)
     best, lower = Certificate(eps, np.inf, np.inf), np.inf
-    minorants = [(max(bound, 0.0), programs.solve(z, other, eps)) for z, other, bound in pairs]
+    unsolved = Certificate(eps, np.inf, 0.0)
+    minorants = [
+        (max(bound, 0.0), programs.solve(z, other, eps) if time.monotonic() < deadline else unsolved)
+        for z, other, bound in pairs
+    ]
     found_lower = [
         replace(found, lower=max(_of_the_potential(programs.problem, found.lower), bound)) for bound, found in minorants
     ]
@@ -57,9 +64,11 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
         lower = min(lower, found.lower)
         if found.lower >= best.value or np.isinf(found.lower):
             break
-        if found.u is not None:
+        if found.u is not None and (time.monotonic() < deadline or best.u is None):
             first = witness(programs, found.z, found.z_other, eps, found.u_prime, found.u)
-            best = min(best, first, descend(programs, found, eps), key=lambda end: end.value)
+            best = min(best, first, key=lambda end: end.value)
+            if time.monotonic() < deadline:
+                best = min(best, descend(programs, found, eps), key=lambda end: end.value)
     method = "interval search" + (" (sampled curvature)" if programs.problem.form.sampled else "")
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
@@ -77,7 +86,12 @@ def _of_the_potential(problem: Problem, lower: float) -> float:
 
 
 def _branch_and_bound(
-    programs: Programs, eps: float, pairs: list[tuple[int, int, float]], precision: float = 1e-4, most: int = 200
+    programs: Programs,
+    eps: float,
+    pairs: list[tuple[int, int, float]],
+    deadline: float,
+    precision: float = 1e-4,
+    most: int = 200,
 ) -> Certificate:
     """The pair with the least bound is looked at more closely, until that bound is within `precision` of a witness.
 
@@ -89,6 +103,8 @@ def _branch_and_bound(
     while queue:
         lower, z, other, pair = queue[0]
         enough = (1 - precision) * best.value
+        if time.monotonic() > deadline and best.u is not None:
+            break
         if lower >= enough or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
             break
         best, steps = min([best, *pair.improve(enough)], key=lambda end: end.value), steps + 1
