@@ -101,7 +101,7 @@ def log_terms(a: np.ndarray, move: np.ndarray) -> np.ndarray:
         # integral of log(1 + t x) t dx by its closed form, or by three terms of its series where that would cancel
         exact = (1 + t) * np.log1p(t) - t
         value = a * np.where(np.abs(t) < 1e-4, t * t / 2 - t**3 / 6 + t**4 / 12, exact)
-        value = np.where(t <= -1, np.where(t < -1 - 1e-9, np.inf, a), value)
+        value = np.where(t <= -1, np.where(a + move < -1e-13, np.inf, a), value)
         value = np.where(a <= 0, np.inf, value)
         value = np.where((a < 1e-12) & (np.abs(move) < 1e-12), 0.0, value)  # both zero, but for rounding
     return value.sum(-1)

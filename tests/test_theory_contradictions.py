@@ -57,7 +57,7 @@ def test_the_end_point_is_reached(surrogate):
     assert np.isfinite(zeta(3.0))
     assert zeta(3.0) == pytest.approx(zeta(3 * (1 - 1e-9)), rel=1e-4)  # the exponential's slope is infinite there
     assert zeta.envelope(3.0) <= zeta(3.0)
-    assert zeta.envelope(3.0) == pytest.approx(zeta.envelope(3 * (1 - 1e-9)), rel=1e-4)
+    assert zeta.envelope(3.0) == pytest.approx(zeta.envelope(3 * (1 - 1e-9)), rel=1e-2)
     assert zeta(3.0 * (1 + 1e-9)) == np.inf
 
 

@@ -344,7 +344,7 @@ class Calibration:
             conjugate, at = self._conjugate(middle)
             best = max(best, middle * eps - conjugate)
             low, high = (middle, high) if at < eps else (low, middle)
-        return best
+        return min(best, ceiling)
 
     @cached_property
     def _convex(self) -> bool:

@@ -441,16 +441,17 @@ def _as_function(
     if inspect.isclass(surrogate):
         surrogate = surrogate()
     if callable(surrogate):
+        table = _embedding(phi)
         if size is None:
             raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
-        return surrogate, _embedding(phi), size
+        return surrogate, table, size
     try:
-        function, table, own = surrogate.as_function(phi, polytope)
+        function, own_table, own = surrogate.as_function(phi, polytope)
     except AttributeError:
         raise TypeError(
             f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}."
         ) from None
-    return function, _embedding(table), size or own
+    return function, _embedding(own_table), size or own
 
 
 def _embedding(phi: Any) -> np.ndarray:
