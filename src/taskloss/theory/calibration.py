@@ -333,8 +333,8 @@ class Calibration:
             return 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
-            best = max(best, high * eps - conjugate)
-            if at >= eps * (1 - 1e-9):
+            best = max(best, _below(high * eps, conjugate))
+            if at >= eps * (1 - 1e-7):
                 break
             low, high = high, 2 * high
         for _ in range(40):
@@ -342,7 +342,7 @@ class Calibration:
                 break
             middle = (low + high) / 2
             conjugate, at = self._conjugate(middle)
-            best = max(best, middle * eps - conjugate)
+            best = max(best, _below(middle * eps, conjugate))
             low, high = (middle, high) if at < eps else (low, middle)
         return min(best, ceiling)
 
@@ -415,6 +415,11 @@ class Calibration:
         from .plots import calibration_plot
 
         return calibration_plot(self, ax, points)
+
+
+def _below(a: float, b: float) -> float:
+    """a - b less its rounding: what a steep slope leaves of two large numbers is no bound otherwise."""
+    return a - b - 1e-15 * (a + b)
 
 
 def _level(eps: Any, name: str = "eps") -> float:
