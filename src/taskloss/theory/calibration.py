@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .certificate import Certificate
-from .closed import closed_form, two_point_bounds, two_point_witness
+from .closed import closed_form, two_point_bounds, two_point_ceilings, two_point_witness
 from .problem import DUAL, Problem, inverse_square
 from .programs import Programs
 from .search import deepest_tie, interval
@@ -55,6 +55,7 @@ class Calibration:
         self.verbose = verbose
         self._cache: dict[float, Certificate] = {}
         self._conjugates: dict[float, tuple[float, float]] = {}
+        self._ceilings: dict[float, np.ndarray] = {}
 
     def __repr__(self) -> str:
         return f"Calibration({self.loss!r}, {self.surrogate!r})"
@@ -245,24 +246,43 @@ class Calibration:
 
     def _program_conjugate(self, slope: float) -> tuple[float, float]:
         """The conjugate for the form's divergence, pair by pair, those that may give the most first."""
-        kappa = np.zeros_like(self.problem.reach) if self._unit != 1 else self.problem.curvature
-        reach = self.problem.reach
-        with np.errstate(invalid="ignore", divide="ignore"):
-            stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
-            ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
-        ceilings[~np.isfinite(ceilings)] = 0.0
+        ceilings = self._pair_ceilings(slope)
         best, at = 0.0, 0.0
         for z, other, ceiling in self._ordered(-ceilings):
             if -ceiling <= best:
                 break
             found = self._programs.solve(z, other, reward=slope, enough=-best)
-            if -found.lower > best:
-                best = min(-found.lower, -ceiling)
+            ceilings[z, other] = min(max(-found.lower, 0.0), -ceiling)
+            if ceilings[z, other] > best:
+                best = float(ceilings[z, other])
                 if found.u_prime is None:
                     continue
                 gain = self.problem.psi[z] - self.problem.psi[other]
                 at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
+        self._ceilings[slope] = ceilings
         return best, at
+
+    def _pair_ceilings(self, slope: float) -> np.ndarray:
+        """A quick upper bound on each pair's share of the conjugate.
+
+        From strong convexity; from two labels, for Kullback-Leibler; and from slopes that have been looked at, since
+        each share is convex in the slope, zero at zero and grows by no more than the pair's reach.
+        """
+        reach = np.maximum(self.problem.reach, 0.0)
+        kappa = np.zeros_like(reach) if self._unit != 1 else self.problem.curvature
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
+            ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
+        ceilings[~np.isfinite(ceilings)] = 0.0
+        if self.problem.kullback:
+            ceilings = np.minimum(ceilings, two_point_ceilings(self.problem.table, slope))
+        below = max((s for s in self._ceilings if s < slope), default=0.0)
+        above = min((s for s in self._ceilings if s > slope), default=np.inf)
+        first = self._ceilings.get(below, np.zeros_like(reach))
+        if np.isfinite(above):
+            share = (slope - below) / (above - below)
+            return np.minimum(ceilings, (1 - share) * first + share * self._ceilings[above])
+        return np.minimum(ceilings, first + (slope - below) * reach)
 
     @cached_property
     def _unit(self) -> float:

@@ -243,6 +243,17 @@ def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
     return out
 
 
+def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
+    """The conjugates of `two_point_bounds` at a slope s, from above: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
+    d = table[:, None, :] - table[None, :, :]
+    a, b = d.max(-1), -d.min(-1)
+    out = np.zeros(a.shape)
+    ok = (a > 0) & (b > 0)
+    t, q = slope * (a + b)[ok], (b / np.where(ok, a + b, 1.0))[ok]
+    out[ok] = np.maximum(np.logaddexp(np.log1p(-q), np.log(q) + t) - q * t, 0.0) + 1e-15 * t
+    return out
+
+
 def two_point_witness(problem: Problem, z: int, other: int, eps: float, bound: float) -> Certificate | None:
     """The pair's bound as an exact value, where some law on two extreme labels has z optimal."""
     table = problem.table
