@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,7 @@ VERDICTS = {
     "link not continuous": "the best score jumps where the moments do not",
     "not convex": "the excess risk is a Bregman divergence, but S is not convex in the scores, as the definition asks",
     "needs more than phi": "the best score, or the loss of a score, is no function of the moments of this phi",
+    "undecided in time": "time was up before every condition was tried; those that were tried hold",
     "undecided off t(M)": "represented on t(M); neither a canonical nor a coordinatewise extension to all scores was found",
 }
 
@@ -59,6 +62,8 @@ def check(
     scores: Any = None,
     laws: int = 30,
     seed: int = 0,
+    time_limit: float | None = None,
+    verbose: bool = False,
 ) -> Report:
     """Whether S is phi-calibrated, for a surrogate, a margin, or any function S(v, y).
 
@@ -72,14 +77,32 @@ def check(
     dimension, the tangents are fixed on M's hull only: an extension is sought in which S is linear in the scores but
     for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last, S(., y) is tried
     for convexity along segments between scores. All of it is sampled:
-    a verdict against S comes with its counterexample, a verdict for S is as good as the sample.
+    a verdict against S comes with its counterexample, a verdict for S is as good as the sample. time_limit: seconds after
+    which the verdict is "undecided in time", unless a condition has failed before. verbose: a line for each condition.
     """
-    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed)).report()
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none.")
+    deadline = time.monotonic() + (time_limit or np.inf)
+    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed), deadline, verbose).report()
+
+
+class _OutOfTimeError(Exception):
+    pass
 
 
 class _Checker:
-    def __init__(self, surrogate: Any, phi: Any, size: int | None, scores: Any, laws: int, rng: np.random.Generator):
-        self.rng = rng
+    def __init__(
+        self,
+        surrogate: Any,
+        phi: Any,
+        size: int | None,
+        scores: Any,
+        laws: int,
+        rng: np.random.Generator,
+        deadline: float = np.inf,
+        verbose: bool = False,
+    ):
+        self.rng, self.deadline, self.verbose = rng, deadline, verbose
         self.function, self.phi, self.size = _as_function(surrogate, phi, size)
         self.count = len(self.phi)
         sample = rng.normal(scale=1.8, size=(400, self.size)) if scores is None else np.atleast_2d(scores)
@@ -97,6 +120,7 @@ class _Checker:
         self.hull, self.normal = rows[: self.r], rows[self.r :]
         self.coordinates = (self.phi - self.mean) @ self.hull.T
         self.laws = rng.dirichlet(np.ones(self.count), laws)
+        self.bump, self.at, self.label = self._bump()
 
     # -- S and its parts ---------------------------------------------------------------------------------------------
 
@@ -136,6 +160,7 @@ class _Checker:
         costs = np.nan_to_num(self.values(self.sample), nan=1e300, posinf=1e300) @ laws.T
         v = self.sample[costs.argmin(0)]
         for _ in range(60):
+            self._keep_time()
             gradient, hessian = self._derivatives(v, laws)
             if np.abs(gradient).max() < 1e-9:
                 break
@@ -183,6 +208,7 @@ class _Checker:
         d = self.frame.shape[1]
         w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
         for _ in range(80):
+            self._keep_time()
             # a little off the point: on a kink, central differences in several directions are no subgradient
             w = w + 1e-7 * self.rng.normal(size=d)
             at = (self.frame @ w)[None]
@@ -199,13 +225,25 @@ class _Checker:
     # -- the tests ---------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        self.bump, self.at, self.label = self._bump()
         if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
             self.best = np.repeat(self.v0[None], len(self.laws), 0)
             return self._report("link not injective", 0.0, self.v0, self.laws[0], inverse=None)
+        try:
+            return self._conditions()
+        except _OutOfTimeError:
+            self.deadline = np.inf  # the parts, as functions, take the time they need
+            return self._report("undecided in time", np.nan, None, None, inverse=None)
+
+    def _keep_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _OutOfTimeError
+
+    def _conditions(self) -> Report:
         self.best = self.minimisers(self.laws)
         self.least = self.risk(self.best, self.laws)
         for test in (self._moments_suffice, self._affine, self._injective, self._continuous):
+            if self.verbose:
+                print(f"check: {test.__name__.strip('_').replace('_', ' ')}", file=sys.stderr, flush=True)
             failed = test()
             if failed is not None:
                 return self._report(*failed, inverse=None)
@@ -400,8 +438,10 @@ class _Checker:
                 whole[:, j] = v[:, 0]
                 return self.values(whole)[:, first[y]]
 
-            inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng).report()
-            if not inner.calibrated:
+            inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng, self.deadline)._conditions()
+            if inner.verdict == "not convex":
+                self.bump = max(self.bump, inner.violation)
+            elif not inner.calibrated:
                 v = self.v0.copy() if inner.v is None else np.where(np.arange(self.size) == j, inner.v, self.v0)
                 return self._report("represented on t(M) only", inner.violation, v, inner.q, None, "coordinatewise")
             inverses.append(inner.inverse_link)
