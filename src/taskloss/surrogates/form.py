@@ -59,7 +59,7 @@ class Form:
     def _weights(self, u: np.ndarray) -> np.ndarray:
         """a at u, with what is no more than rounding taken for zero: a face of D is a face."""
         a = u @ self.slope.T + self.shift
-        noise = 4 * np.finfo(float).eps * (np.abs(u) @ np.abs(self.slope).T + np.abs(self.shift))
+        noise = 100 * np.finfo(float).eps * (np.abs(u) @ np.abs(self.slope).T + np.abs(self.shift))
         return np.where(a > noise, a, 0.0)
 
 
