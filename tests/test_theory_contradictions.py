@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from benchmarks.contradictions import contradictions, decompositions, run
 from benchmarks.independent import KINDS, draw_case, draw_eps
+from tests.parts import every_surrogate
 
 from taskloss.losses import CostMatrix, ZeroOne
 from taskloss.margins import Margin
-from taskloss.surrogates import AllThresholds, Independent, Legendre, Multinomial, OneVsAll, Quadratic
+from taskloss.polytopes import Simplex
+from taskloss.surrogates import AllThresholds, Independent, Legendre, Multinomial, OneVsAll, Quadratic, Surrogate
 from taskloss.theory import Calibration, asgd_bound, calibration, check, decompose, osokin_comparison
 
 # -- what was contradicted once --------------------------------------------------------------------------------------
@@ -210,3 +212,30 @@ def test_decompositions_are_the_matrix_in_the_least_dimension():
     worst, wrong, _ = decompositions(150, seed=5)
     assert worst <= 1e-10
     assert wrong == 0
+
+
+# -- the contract between surrogates and the theory ------------------------------------------------------------------
+
+
+@every_surrogate
+def test_every_calibrated_surrogate_gives_a_form_that_is_not_above_its_divergence(part):
+    if not part.calibrated:
+        return
+    domain = part.domain or Simplex(part.size or 3)
+    form = part.form(domain)
+    vertices = domain.vertices()
+    a, b = (np.random.default_rng(i).dirichlet(np.ones(len(vertices)), 20) @ vertices for i in (0, 1))
+    below, own = form.divergence(a, b), part.divergence(a, b)
+    if form.least_curvature is not None:
+        below = below * form.least_curvature(float(np.linalg.norm(a - b, axis=1).max()))
+    assert (below <= own * (1 + 1e-6) + 1e-9).all()
+    if form.exact:
+        np.testing.assert_allclose(below, own, rtol=1e-6, atol=1e-9)
+    if not form.sampled:
+        sigma = part.strong_convexity(domain)["l2"]
+        assert (sigma / 2 * ((a - b) ** 2).sum(1) <= own + 1e-9).all()
+
+
+def test_a_surrogate_without_a_form_is_named():
+    with pytest.raises(NotImplementedError, match=r"No convex form is known .* give it a method form"):
+        Surrogate().form(Simplex(3))
