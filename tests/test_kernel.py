@@ -14,9 +14,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskloss as tl
-from taskloss.hypotheses import Kernel, Linear, Nystrom
+from taskloss.hypotheses import Kernel, Linear, Nystrom, Thresholds
 from taskloss.hypotheses.gram import Gram
-from taskloss.risk import EmpiricalRisk
+from taskloss.objectives import Options, Rows, minimise, objective
 from taskloss.solvers import LBFGS, Newton
 from test_estimators import SETS
 
@@ -41,10 +41,15 @@ def surrogates():
 
 def fitted(hypothesis, surrogate, X, phi, alpha=1e-3, weights=None, solver=None):
     """The bound hypothesis and the parameters that minimise the risk."""
-    bound = hypothesis.bind(X)
-    risk = EmpiricalRisk(bound, surrogate, X, phi, np.ones(len(X)) if weights is None else weights, alpha)
-    solution = (solver or Newton(tol=1e-14)).minimise(risk, risk.flatten(risk.start))
-    return bound, risk.unflatten(solution.theta)
+    weights = np.ones(len(X)) if weights is None else weights
+    bound = hypothesis.bind(X, weights)
+    options = Options(alpha, solver or Newton(tol=1e-14))
+    return bound, minimise(bound, X, Rows(surrogate, phi, weights), options).theta
+
+
+def penalised(hypothesis, surrogate, X, phi, alpha):
+    """The objective of a hypothesis bound to X, all rows alike."""
+    return objective(hypothesis.bind(X), X, Rows(surrogate, phi, np.ones(len(X))), alpha)
 
 
 def scores(hypothesis, surrogate, X, phi, at=None, **options):
@@ -108,8 +113,8 @@ def test_precomputed_is_the_kernel_itself(data):
 def test_linear_kernel_is_the_linear_hypothesis(data, surrogate, shared):
     X, y = data
     phi = np.eye(3)[y]
-    a = scores(Kernel("linear", shared=shared), surrogate, X, phi)
-    np.testing.assert_allclose(a, scores(Linear(shared=shared), surrogate, X, phi), atol=1e-5)
+    kernel, linear = (Thresholds(h) if shared else h for h in (Kernel("linear"), Linear()))
+    np.testing.assert_allclose(scores(kernel, surrogate, X, phi), scores(linear, surrogate, X, phi), atol=1e-5)
 
 
 @pytest.mark.parametrize("surrogate", surrogates(), ids=repr)
@@ -126,8 +131,8 @@ def test_ordered_thresholds_in_a_kernel_space(data):
     """The cumulative link is fitted to its minimum: both solvers, and Nyström with all centres, agree."""
     X, y = data
     phi, surrogate = np.eye(3)[y], tl.surrogates.CumulativeLink("logit", 3)
-    exact = scores(Kernel(gamma=0.4, shared=True), surrogate, X, phi)
-    for hypothesis in (Kernel(gamma=0.4, shared=True), Nystrom(len(X), gamma=0.4, shared=True)):
+    exact = scores(Thresholds(Kernel(gamma=0.4)), surrogate, X, phi)
+    for hypothesis in (Thresholds(Kernel(gamma=0.4)), Thresholds(Nystrom(len(X), gamma=0.4))):
         found = scores(hypothesis, surrogate, X, phi, solver=LBFGS(tol=1e-14))
         np.testing.assert_allclose(found, exact, atol=1e-5)
 
@@ -165,7 +170,7 @@ def test_weights_are_repeated_rows(data, hypothesis):
 
 
 def examples():
-    return [h for kind in (Linear, Kernel, Nystrom) for h in kind.examples()]
+    return [h for kind in (Linear, Kernel, Nystrom, Thresholds) for h in kind.examples()]
 
 
 @pytest.mark.parametrize("hypothesis", examples(), ids=repr)
@@ -174,7 +179,7 @@ def test_maps_are_linear_and_adjoint(data, hypothesis):
     bound = hypothesis.bind(X)
     theta = rng.normal(size=bound.start(X, np.zeros(2)).shape)
     if not hypothesis.fit_intercept:
-        theta[bound.penalised(X) :] = 0
+        theta[bound.rank(X) :] = 0
     f, dv = bound.features(X), rng.normal(size=(len(X), 2))
     back = bound.contract(bound.pullback(f, dv))
     v = bound.scores(bound.expand(theta), f)
@@ -189,12 +194,9 @@ def test_maps_are_linear_and_adjoint(data, hypothesis):
 @pytest.mark.parametrize("hypothesis", examples(), ids=repr)
 def test_risk_derivatives(data, hypothesis):
     X, y = data
-    bound = hypothesis.bind(X)
-    risk = EmpiricalRisk(bound, tl.surrogates.Multinomial(3), X, np.eye(3)[y], np.ones(len(X)), 0.05)
+    risk = penalised(hypothesis, tl.surrogates.Multinomial(3), X, np.eye(3)[y], 0.05)
     rng = np.random.default_rng(6)
-    free = np.ones((len(risk.start), 1))
-    if not hypothesis.fit_intercept:
-        free[risk.head :] = 0
+    free = np.ones((len(risk.start), 1)) if hypothesis.fit_intercept else risk.penalised
     theta = risk.flatten(0.3 * free * rng.normal(size=risk.start.shape))
     d = risk.flatten(free * rng.normal(size=risk.start.shape))
     up, down = (risk.value_and_gradient(theta + s * 1e-5 * d) for s in (1, -1))
@@ -220,11 +222,11 @@ def test_theta_is_euclidean_and_uncorrelated(data, hypothesis):
 
 
 @pytest.mark.parametrize(
-    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Nystrom(60, gamma=0.4, shared=True)], ids=repr
+    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Thresholds(Nystrom(60, gamma=0.4))], ids=repr
 )
 def test_preconditioner_is_the_inverse_hessian_of_the_quadratic(data, hypothesis):
     X, y = data
-    risk = EmpiricalRisk(hypothesis.bind(X), tl.surrogates.Quadratic(), X, np.eye(3)[y], np.ones(len(X)), 1e-4)
+    risk = penalised(hypothesis, tl.surrogates.Quadratic(), X, np.eye(3)[y], 1e-4)
     g = np.random.default_rng(8).normal(size=risk.flatten(risk.start).shape)
     np.testing.assert_allclose(risk.preconditioner(risk.flatten(risk.start))(risk.hessian(risk.start)(g)), g, atol=1e-7)
 
@@ -295,9 +297,7 @@ def test_every_face_takes_a_kernel_by_name(name):
         assert model.score(X, y) > 0.4 * linear.score(X, y)
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        rows = len(model.hypothesis_.gram_.centres)
-        assert model.coef_.shape[1] == rows
-        v = model.hypothesis_.gram_(X) @ model.coef_.T + model.intercept_
+        v = model.hypothesis_.features(X) @ model.coef_.T + model.intercept_
         np.testing.assert_allclose(v, model.predict_scores(X), atol=1e-6)
 
 
