@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,10 @@ from .._threads import keep_pages
 from ..hypotheses.base import Hypothesis, Inputs, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
+from ..solvers.base import RidgeForm
 from .fused import whole_pass
 from .preconditioners import Preconditioner, kronecker, low_rank_correction
+from .ridge import ridge_form
 from .scores import Curvature, ScoreRisk
 from .stochastic import Chunk
 
@@ -66,7 +69,6 @@ class PenalisedRisk:
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
         self.fused = whole_pass(hypothesis, inputs, risk) if self.executor.compiled else None
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
-        self.pieces = self._cut()
 
     # -- the solver's layout: one column for each independent problem ------------------------------------------------
 
@@ -79,12 +81,13 @@ class PenalisedRisk:
     def with_alpha(self, alpha: float) -> PenalisedRisk:
         """The same risk under another penalty, on the same pieces."""
         other = object.__new__(PenalisedRisk)
-        other.__dict__ |= self.__dict__ | {"alpha": alpha}
+        other.__dict__ |= self.__dict__ | {"alpha": alpha, "pieces": self.pieces}
         return other
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
-    def _cut(self) -> list[Piece]:
+    @cached_property
+    def pieces(self) -> list[Piece]:
         hypothesis, risk, n = self.hypothesis, self.risk, self.risk.n_rows
         d, k = hypothesis.width(self.inputs.shape[1]), risk.n_scores
         itemsize, threads = self.inputs.dtype.itemsize, self.executor.threads
@@ -230,6 +233,10 @@ class PenalisedRisk:
             return rows, None
         scale = self.risk.row_weights.sum() / curvature.weights.sum()
         return rows, Curvature(curvature.weights * scale, curvature.matrices)
+
+    def ridge_form(self) -> RidgeForm | None:
+        """The same function as ridge regression in principal coordinates; None where it is not."""
+        return ridge_form(self.hypothesis, self.inputs, self.risk, self.alpha, self.executor)
 
     # -- what a stochastic solver asks -------------------------------------------------------------------------------
 
