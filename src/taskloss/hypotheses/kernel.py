@@ -171,8 +171,8 @@ class Kernel(Linear):
         return Moments(np.zeros(len(self.moments_)), self.moments_)
 
     def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
-        known = self.weights_ is not None and inputs is self.gram_.centres
-        if known and np.allclose(weights * len(weights), self.weights_, rtol=1e-12, atol=0):
+        mine = self.weights_ if inputs is self.gram_.centres else None
+        if mine is not None and np.allclose(weights * len(weights), mine, rtol=1e-12, atol=0):
             return self.moments(inputs, weights, executor)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:

@@ -20,14 +20,15 @@ _STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has
 class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
-    `refresh` says after how many steps its preconditioner is worth making anew.
+    `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
+    evaluations that were needed so far.
     """
 
     refresh: int
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
 
-    def preconditioner(self, theta: Array) -> Any: ...
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Any: ...
 
     def hessian(self, theta: Array) -> Any: ...
 
