@@ -41,6 +41,14 @@ class Gram:
         if kernel == "rbf":
             self._fold(centres)
 
+    def __getstate__(self) -> dict[str, Any]:  # a file need not hold the centres twice
+        return {key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        if self.kernel == "rbf":
+            self._fold(self.centres)
+
     @property
     def size(self) -> int:
         return self.centres.shape[0] if hasattr(self.centres, "shape") else len(self.centres)

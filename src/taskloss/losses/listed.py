@@ -78,6 +78,8 @@ class Listed(Tabular):
         return self
 
     def bind_names(self, classes: np.ndarray) -> Self:
+        if self.function is None:
+            raise ValueError("Listed needs its function L(z, y).")
         return self if self._labels is classes else self.with_params(labels=classes)
 
     def label_names(self) -> np.ndarray | None:

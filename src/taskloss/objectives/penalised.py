@@ -34,7 +34,9 @@ _SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
 _SAMPLE_LEAST = 128  # nor fewer rows than that
 _CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
 _CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
-_BLOCK_ROWS = 2  # rows for each feature from which the Hessian's blocks are worth estimating
+_BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are estimated, the fewest and the most
+_BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
+_BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
 _BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of one in an evaluation
 _BLOCK_FACTORS = 1 << 24  # numbers in all their factors
 
@@ -69,7 +71,8 @@ class PenalisedRisk:
             not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
         )
-        self.blocks = hypothesis.whitened
+        dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
+        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
         self.fused = whole_pass(hypothesis, inputs, risk) if self.executor.compiled else None
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
@@ -197,7 +200,8 @@ class PenalisedRisk:
         Hessian's diagonal blocks, once these cost no more than the evaluations did: at worst the work is doubled.
         """
         hypothesis, theta = self.hypothesis, self.unflatten(theta)
-        blocks = self._blocks(theta, evaluations) if self.blocks else None
+        late = hypothesis.whitened or evaluations >= _BLOCK_EVALUATIONS
+        blocks = self._blocks(theta, evaluations) if self.blocks and late else None
         if blocks is not None:
             return lambda gradient: self.flatten(blocks(self.unflatten(gradient)))
         n, d, k = self.risk.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
@@ -234,17 +238,18 @@ class PenalisedRisk:
     def _blocks(self, theta: Array, evaluations: int) -> Preconditioner | None:
         """The inverse of the Hessian's blocks, from as many rows as the evaluations so far have paid for; None for too few."""
         hypothesis, n, k = self.hypothesis, self.risk.n_rows, self.risk.n_scores
-        m, r = hypothesis.width(self.inputs.shape[1]), hypothesis.rank(self.inputs)
+        m, r = hypothesis.width(self.inputs.shape[1]), max(1, hypothesis.rank(self.inputs))
         factors = 1 if hypothesis.shares_weights else k
         evaluation = 2 * hypothesis.work(self.inputs) * k
         if self.pieces[0].features is None:
             evaluation += hypothesis.work(self.inputs) * (self.inputs.shape[1] + 16)  # an exponential counts as so many
         paid = _BLOCK_SPEED * evaluations * evaluation - factors * r**3 / 3
-        count = min(n, int(paid / (factors * r**2 + m * r)))
-        if count < min(n, _BLOCK_ROWS * r) or factors * r**2 > _BLOCK_FACTORS:
+        least, enough = (min(n, rows * r) for rows in _BLOCK_ROWS)
+        count = min(enough, int(paid / (factors * r**2 + m * r)))
+        if count < least or factors * r**2 > _BLOCK_FACTORS:
             return None
         most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
-        rows, curvature = self._curvature(theta, min(n, most))
+        rows, curvature = self._curvature(theta, min(n, most, _BLOCK_CANDIDATES * count))
         if curvature is None or np.ptp(curvature.traces) <= 1e-6 * curvature.traces.max():
             return None
         chosen = _systematic(curvature.weights * np.maximum(curvature.traces, 1e-3 * curvature.traces.mean()), count)
@@ -252,7 +257,11 @@ class PenalisedRisk:
         at = np.arange(n)[rows][chosen.rows]
         z = hypothesis.coordinates(hypothesis.piece(self.inputs, at))
         own = Curvature(weights, curvature.matrices[chosen.rows])
-        return block_diagonal(z, own, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        shared, fit_intercept = hypothesis.shares_weights, hypothesis.fit_intercept
+        try:
+            return block_diagonal(z, own, self.alpha, shared, fit_intercept, self.executor)
+        except np.linalg.LinAlgError:  # rounding, where the penalty is far below the curvature
+            return None
 
     def _curvature(self, theta: Array, count: int) -> tuple[Any, Curvature | None]:
         """The curvature of about so many rows, evenly spread, with weights that sum to those of all rows; and which rows."""

@@ -72,7 +72,7 @@ def left_out(form: RidgeForm, alphas: np.ndarray) -> Iterator[np.ndarray]:
     for first in range(0, len(alphas), step):
         group = alphas[first : first + step]
         solved = form.correlations[:, None, :] / (form.moments[:, None] + group)[:, :, None]
-        solved = solved.reshape(len(form.moments), -1)
+        solved = solved.reshape(len(form.moments), len(group) * k)
         scores = np.concatenate([form.coordinates(rows) @ solved for rows in _blocks(form)])
         for i in range(len(group)):
             residuals = form.targets - scores[:, i * k : (i + 1) * k]
