@@ -309,7 +309,7 @@ def test_blocks_are_the_hessians_own(data, hypothesis, shared):
 
 
 @pytest.mark.parametrize("hypothesis", [Nystrom(80, gamma=1.0), Kernel(gamma=1.0)], ids=repr)
-def test_passes_hardly_grow_as_the_penalty_falls(hypothesis):
+def test_passes_grow_little_as_the_penalty_falls(hypothesis):
     """Four decades of the penalty cost less than five times the evaluations."""
     rng = np.random.default_rng(14)
     X = rng.normal(size=(500, 2))

@@ -24,8 +24,8 @@ class Kernel(Linear):
     than gamma, degree and coef0.
 
     theta are the coordinates in the eigenvectors of the (centred) kernel matrix in which the penalty is Euclidean and
-    the features are uncorrelated, so that the preconditioner is a diagonal, exact for the quadratic surrogate. With it
-    and fit_intercept=False this equals scikit-learn's KernelRidge at its alpha = n alpha; kernel="linear" equals
+    the features are uncorrelated under the weights of the rows, so that the Hessian of the quadratic surrogate is diagonal:
+    `solvers.ClosedForm` divides by it. With it and fit_intercept=False this equals scikit-learn's KernelRidge at its alpha = n alpha; kernel="linear" equals
     `Linear`. One eigendecomposition, of order n^3: for more than a few thousand points, `Nystrom`.
     """
 

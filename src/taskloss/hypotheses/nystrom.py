@@ -22,13 +22,14 @@ class Nystrom(Kernel):
     """g(x) = sum_j a_j k(x, c_j) + b at m centres c_j among the training points, with the penalty of `Kernel`.
 
     n_centres: how many; left out, 1000, or all points where they are fewer. centres: how they are drawn, "uniform" or
-    "leverage" (by approximate ridge leverage scores, which favour points that the others explain badly). Kernel values
-    are made block by block and never held, so that memory grows with m^2 and not with n m.
+    "leverage" (by approximate ridge leverage scores, which favour points that the others explain badly); rows of weight
+    zero are never drawn. Kernel values are held up to 64 MB and made block by block beyond, so that memory grows with m^2
+    and not with n m.
 
     With all points as centres it equals `Kernel`. theta are coordinates in which the penalty is Euclidean and the
-    features, as a sample of the rows shows them, are uncorrelated: with the preconditioner that follows, conjugate
-    gradients need a few passes over the data (Rudi, Carratino and Rosasco 2017; for Newton's steps on logistic losses
-    Marteau-Ferey, Bach and Rudi 2019).
+    features, as a sample of the rows shows them, are uncorrelated: with the preconditioner that follows, squares need a few
+    passes over the data (Rudi, Carratino and Rosasco 2017). Other surrogates are curved differently from row to row; the
+    Hessian's blocks on a sample of rows keep their passes few (after Marteau-Ferey, Bach and Rudi 2019).
     """
 
     name = "nystrom"
