@@ -13,9 +13,9 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from taskloss.hypotheses.chain import ChainLinear
 
 import taskloss as tl
-from taskloss.hypotheses.chain import ChainLinear
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, PackedChains, Simplex, Tree
 from taskloss.polytopes import packed as packed_module
@@ -322,7 +322,7 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
 def test_threads_blocks_and_kept_memory_change_nothing(room, monkeypatch):
     monkeypatch.setattr("taskloss.sequence_risk._ROOM", room)
     rng = np.random.default_rng(0)
-    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
+    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", random_state=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
     tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
     risk = tagger.objective(X, y)

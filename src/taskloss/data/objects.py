@@ -47,6 +47,9 @@ class Objects:
             known.setdefault(identity(one), code)
         return _codes(z, known, "output")
 
+    def losses(self, loss: Any, z: np.ndarray, y: Any) -> np.ndarray:
+        return loss.pairs(self.outputs(loss)[z], y)  # the function knows labels that no fit has seen
+
 
 def plain_rows(values: Any, template: Any) -> Any:
     """Outputs in an array of the template's kind: numbers and strings in one of their own, other objects as they are."""

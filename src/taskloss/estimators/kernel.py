@@ -9,20 +9,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from ..data.weights import example_weights
 from ..hypotheses.kernel import Kernel
 from ..losses.base import object_rows
+from ..model_files import Portable
 from ..objectives import Rows, objective
-from ..scoring import example_weights
-from ..solvers.base import Progress, RidgeForm
+from ..progress import Progress, follow
+from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, keep, keep_features
+from .base import check_features, keep, keep_found
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
 
 
-class KernelPredictor(BaseEstimator):
+class KernelPredictor(Portable, BaseEstimator):
     """f(x) = argmin_z sum_i a_i(x) L(z, y_i): the quadratic surrogate by kernel ridge regression, for any loss.
 
     The weights a(x) are those with which kernel ridge regression would average any numbers in the place of the y_i,
@@ -102,7 +104,7 @@ class KernelPredictor(BaseEstimator):
         best = np.flatnonzero(risks <= np.nanmin(risks)) if len(alphas) > 1 else [0]
         alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
         coefficients = hypothesis.expand(form.minimiser(alpha))
-        keep_features(self, features)
+        keep_found(self, features)
         self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
         self._X, self._y, self._weights, self._fitted = X, y, weights, task
         self._bound, self._expanded, self._coefficients = hypothesis, hypothesis.expanded(), coefficients
@@ -136,7 +138,7 @@ class KernelPredictor(BaseEstimator):
         return Weighing(loss, y, self.candidates, self.decoder, self.refine, self.vectorised, progress)
 
     def _progress(self, what: str) -> Progress | None:
-        return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
+        return follow(f"{type(self).__name__} {what}", 1.0, self.verbose)
 
     def _path(self, task: Weighing, form: RidgeForm, alphas: np.ndarray) -> np.ndarray:
         """The leave-one-out risk of the task loss at each strength."""

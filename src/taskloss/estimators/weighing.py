@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..data.labels import codes_of, labels_for
 from ..data.objects import Objects, plain_rows
-from ..labels import codes_of, labels_for
 from ..losses.base import Loss, name_array, object_rows
 from ..losses.listed import Listed
 from ..losses.tabular import Tabular
 from ..polytopes._forest import Forest
+from ..progress import Progress
 from ..sequences import SequenceLabels
-from ..solvers.base import Progress
-from .base import resolve_loss, risk_of
+from .base import resolve_loss
 
 
 class Weighing:
@@ -74,14 +74,14 @@ class Weighing:
     def expected(self, mu: np.ndarray, costs: Any = None) -> np.ndarray:
         """The expected loss of what is decided."""
         if self.decoder is None and self.refine is None:
-            return risk_of(self.loss, self.loss.decode(mu, costs), mu, costs)
+            return self.loss.risk(self.loss.decode(mu, costs), mu, costs)
         return np.array([self._objective(row)(one) for one, row in zip(self.decide(mu), mu, strict=True)])
 
     def losses(self, z: Any, y: Any) -> np.ndarray:
         """The losses of users' outputs against users' labels, row by row."""
         if self.loss.takes_objects:
             return self.loss.pairs(z, y)
-        return self.loss(self.translator.encode_outputs(z, self.loss), self.translator.encode(y))
+        return self.translator.losses(self.loss, self.translator.encode_outputs(z, self.loss), y)
 
     def left_out_losses(self, mu: np.ndarray) -> np.ndarray:
         """The losses at the training points, where each has been left out of its moments mu, before refinement.
@@ -140,11 +140,17 @@ class StructuredRows:
     def encode(self, y: Any) -> np.ndarray:
         return np.asarray(y)
 
+    def outputs(self, loss: Loss) -> np.ndarray:
+        return loss.outputs()
+
     def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
         return np.asarray(z)
 
     def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
         return z
+
+    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+        return loss(z, self.encode(y))
 
 
 class SequenceRows:
@@ -167,6 +173,12 @@ class SequenceRows:
         rows = np.asarray(y)
         offsets = self.length * np.arange(len(rows) + 1)
         return self.names.encode(rows.tolist(), offsets).reshape(rows.shape)
+
+    def outputs(self, loss: Loss) -> np.ndarray:
+        return self.translate(loss.outputs(), loss)
+
+    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+        return loss(z, self.encode(y))
 
     def encode_outputs(self, z: Any, loss: Any) -> np.ndarray:
         z = np.asarray(z)

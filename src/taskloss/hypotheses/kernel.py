@@ -42,6 +42,7 @@ class Kernel(Linear):
         coef0: float = 1,
         kernel_params: dict | None = None,
         fit_intercept: bool = True,
+        shared: Any = "deprecated",
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -49,6 +50,7 @@ class Kernel(Linear):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
+        self.shared = shared
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -70,8 +72,12 @@ class Kernel(Linear):
     def agrees(self, other: Hypothesis) -> bool:
         return self == other and np.array_equal(self.basis_, other.basis_)
 
+    @property
+    def pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
     def check(self, estimator: str) -> None:
-        if self.kernel == "precomputed":
+        if self.pairwise:
             raise ValueError(f"{estimator} builds its own rows of features: pass the kernel itself, not its matrix.")
 
     @property

@@ -44,6 +44,7 @@ class Nystrom(Kernel):
         kernel_params: dict | None = None,
         centres: str = "uniform",
         fit_intercept: bool = True,
+        shared: Any = "deprecated",
         random_state: Any = 0,
     ):
         self.n_centres = n_centres
@@ -54,6 +55,7 @@ class Nystrom(Kernel):
         self.kernel_params = kernel_params
         self.centres = centres
         self.fit_intercept = fit_intercept
+        self.shared = shared
         self.random_state = random_state
 
     @classmethod

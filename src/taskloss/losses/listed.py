@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .base import object_rows
+from .base import Loss, object_rows
 from .tabular import Tabular
 
 
@@ -88,7 +88,7 @@ class Listed(Tabular):
     def output_names(self, classes: np.ndarray) -> np.ndarray:
         return object_rows(classes if self.candidates is None else self.candidates)
 
-    def embedded_like(self, other: Tabular) -> Self:
+    def embedded_like(self, other: Loss) -> Self:
         return self
 
     # -- the table ---------------------------------------------------------------------------------------------------

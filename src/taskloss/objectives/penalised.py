@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._threads import keep_pages
 from ..hypotheses.base import Hypothesis, Inputs, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
@@ -58,15 +57,20 @@ class PenalisedRisk:
     fit the cache, or all sparse rows with the threads inside their products, since a pullback is as large as theta.
     """
 
-    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
+    def __init__(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Inputs,
+        risk: ScoreRisk,
+        alpha: float,
+        executor: Executor | None = None,
+    ):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
         self.start = hypothesis.start(inputs, risk.start())
         self.penalised = hypothesis.penalised(inputs, self.start)[:, None]
         self.separable = risk.separable and hypothesis.separable
         work = hypothesis.work(inputs) * risk.n_scores
-        self.executor = Executor.for_work(max(work, risk.work))
-        if self.executor.compiled:
-            keep_pages()
+        self.executor = Executor.for_work(max(work, risk.work)) if executor is None else executor
         self.corrects = (
             not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
