@@ -476,7 +476,7 @@ def test_lengths_and_use_before_fitting(data):
     model = tl.KernelPredictor(alpha=1e-3).fit(X, y)
     for bad in (np.ones(3), -np.ones(90), np.zeros(90), np.full(90, np.nan)):
         for use in (model.score, model.fit):
-            with pytest.raises(ValueError, match="^sample_weight (must be|contains|is zero)"):
+            with pytest.raises(ValueError, match=r"^sample_weight (must be|contains|is zero)"):
                 use(X, y, sample_weight=bad)
     with pytest.raises(ValueError, match="alpha must be finite and above zero, got -1"):
         tl.KernelPredictor().fit(X, y).predict(X, alpha=-1)
