@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..data.sequences import SequenceLabels
 from ..labels import codes_of, labels_for
 from ..losses.base import Loss, name_array
 from ..losses.chain import SequenceZeroOne
 from ..losses.tabular import CostMatrix, Tabular
 from ..polytopes._forest import Forest
-from ..sequences import SequenceLabels
 from ..solvers.base import Progress
 from .base import risk_of
 

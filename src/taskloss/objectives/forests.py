@@ -48,10 +48,10 @@ class Forests(ScoreRisk):
         self.surrogate, self.forest, self.codes, self.n_states = surrogate, forest, codes, n_states
         self.limits, self.offset = Limits() if limits is None else limits, offset
         self.weights = weights if part else weights / weights.sum()
-        self.law = forest_law(surrogate, n_states, self.limits)
-        if not self.convex and not self.law.clamps:
+        self.inference = over_forests(surrogate, n_states, self.limits)
+        if not self.convex and not self.inference.exponential:
             raise ValueError(
-                f"{surrogate!r} needs every label, and some are missing: give them, or use surrogate='chain-crf'."
+                f"{surrogate!r} needs every label, and some are missing: give them, or use surrogate='auto'."
             )
 
     # -- shape -------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class Forests(ScoreRisk):
 
     @property
     def smoothness(self) -> float | None:
-        return self.law.smoothness(self.forest)
+        return self.inference.smoothness(self.forest)
 
     @property
     def work(self) -> float:
@@ -144,7 +144,7 @@ class Forests(ScoreRisk):
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _limited(self, v: NodeEdgeScores, copy: bool = True) -> NodeEdgeScores:
-        """The scores that the law sees: around the offset, and with what is forbidden at -inf."""
+        """The scores that inference sees: around the offset, and with what is forbidden at -inf."""
         if self.offset is not None:
             v = v + self.offset
         elif copy and self.limits:
@@ -178,11 +178,11 @@ class Forests(ScoreRisk):
     def _evaluate(self, v: NodeEdgeScores, room: np.ndarray | None) -> tuple[np.ndarray, NodeEdgeScores]:
         """The gradient of the nodes in `room`, which may be the memory of their scores."""
         limited = self._limited(v, copy=room is not v.nodes)
-        return self.law.risk_and_gradient(self, limited, room)
+        return self.inference.risk_and_gradient(self, limited, room)
 
     @cached_property
     def constant(self) -> float:
-        return self.law.constant(self)
+        return self.inference.constant(self)
 
     @cached_property
     def gold(self) -> Gold:
@@ -190,7 +190,7 @@ class Forests(ScoreRisk):
         return Gold(self)
 
     def hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
-        return self.law.hessian(self, self._limited(v))
+        return self.inference.hessian(self, self._limited(v))
 
 
 class Gold:
@@ -211,19 +211,19 @@ class Gold:
         np.add.at(self.counts, self.steps, self.step_weights)
 
 
-def forest_law(surrogate: Surrogate, n_states: int, limits: Limits) -> MaximumEntropy | ByShape:
+def over_forests(surrogate: Surrogate, n_states: int, limits: Limits) -> MaximumEntropy | ByShape:
     """How a surrogate goes over packed trees."""
     if fused.packed(surrogate):
         return MaximumEntropy()
     if limits:
-        raise ValueError(f"{surrogate!r} knows no forbidden transitions: leave them out, or use surrogate='chain-crf'.")
+        raise ValueError(f"{surrogate!r} knows no forbidden transitions: leave them out, or use surrogate='auto'.")
     return ByShape(surrogate, n_states)
 
 
 class MaximumEntropy:
     """A(v) - <v, phi> of all trees in one packed recursion: the conditional random field."""
 
-    clamps = True  # unobserved states can be summed over
+    exponential = True  # scores are those of an exponential family: unobserved states can be summed over, and samples drawn
 
     def constant(self, risk: Forests) -> float:
         return 0.0
@@ -299,7 +299,7 @@ class MaximumEntropy:
 class ByShape:
     """Any surrogate that fits a tree's polytope, on trees of equal shape at a time: the plain definition."""
 
-    clamps = False
+    exponential = False
 
     def __init__(self, surrogate: Surrogate, n_states: int):
         self.surrogate, self.n_states = surrogate, n_states

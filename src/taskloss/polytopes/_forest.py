@@ -71,6 +71,17 @@ class Forest:
         """The tree of each node."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def roots(self) -> np.ndarray:
+        return self.offsets[:-1]
+
+    @cached_property
+    def leaves(self) -> np.ndarray:
+        """Nodes without children: the last of each chain."""
+        childless = np.ones(self.n_nodes, dtype=bool)
+        childless[self.parents[self.children]] = False
+        return np.flatnonzero(childless)
+
     @cached_property
     def children(self) -> np.ndarray:
         """The lower end of each edge."""
@@ -166,7 +177,7 @@ def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:
 
 
 class Limits(NamedTuple):
-    """0 where a transition, a root's state or the state of a tree's last node is allowed and -inf where not; None where all are."""
+    """0 where a transition, a root's state (start) or a leaf's (end) is allowed and -inf where not; None where all are."""
 
     transition: np.ndarray | None = None
     start: np.ndarray | None = None
@@ -175,9 +186,9 @@ class Limits(NamedTuple):
     def apply(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores with what is forbidden at -inf; unary is changed in place."""
         if self.start is not None:
-            unary[forest.offsets[:-1]] += self.start
+            unary[forest.roots] += self.start
         if self.end is not None:
-            unary[forest.offsets[1:] - 1] += self.end
+            unary[forest.leaves] += self.end
         return unary, pairwise if self.transition is None else pairwise + self.transition
 
     def __bool__(self) -> bool:
@@ -423,6 +434,19 @@ def maximise(
     max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, back, states, score)
     forest.refuse(score)
     return score, states
+
+
+def max_marginals(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+    """The best score of a tree with each state at each node, (nodes, states): the largest at a node are the best of all."""
+    best, messages = np.array(unary, dtype=float), np.empty(unary.shape)
+    for nodes in reversed(forest.levels[1:]):
+        messages[nodes] = (_pairs(forest, pairwise, nodes) + best[nodes][:, None, :]).max(axis=-1)
+        np.add.at(best, forest.parents[nodes], messages[nodes])
+    for nodes in forest.levels[1:]:
+        rest = best[forest.parents[nodes]] - _floor(messages[nodes])  # -inf stays: no state of the child is allowed
+        best[nodes] += (rest[:, :, None] + _pairs(forest, pairwise, nodes)).max(axis=1)
+    forest.refuse(best[forest.roots].max(axis=-1))
+    return best
 
 
 def _top(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
