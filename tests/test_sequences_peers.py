@@ -37,16 +37,16 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
     risk = tagger.fit(X, y).objective(X, y)
     theta = np.zeros_like(risk.start)
-    parts = risk.hypothesis.parts(theta[:, 0])
+    parts = risk.hypothesis.parts(theta)
     labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
     assert (len(found.state_features), len(found.transitions)) == (7 * 4, 4 * 4)  # every pair occurs in the data
     for (name, label), weight in found.state_features.items():
-        parts["state"][names.index(name), labels.index(label)] = weight
+        parts["node"][names.index(name), labels.index(label)] = weight
     for (before, after), weight in found.transitions.items():
         parts["transition"][labels.index(before), labels.index(after)] = weight
     theirs = trainer.logparser.last_iteration["loss"]
     # CRFsuite prints parameters and objective with six digits after the point.
-    assert len(X) * risk.value_and_gradient(theta)[0][0] == pytest.approx(theirs, rel=1e-6)
+    assert len(X) * risk.value_and_gradient(risk.flatten(theta))[0][0] == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value <= theirs * (1 + 1e-8)
     for x, marginals in list(zip(X, tagger.predict_marginals(X), strict=True))[:20]:
@@ -282,7 +282,7 @@ def test_bad_input_at_predict():
         (lambda: ChainHamming(2, weights=[1.0])([[0, 1]], [[0, 1]]), r"weights must be finite numbers"),
         (lambda: ChainHamming(2, state_weights=[1.0])([[0, 1]], [[0, 1]]), r"state_weights must be 2 finite numbers"),
         (lambda: ChainHamming(2).decode(np.ones((1, 7))), r"No chain over 2 states has 7 coordinates"),
-        (lambda: ChainHamming(2, 2).decode(np.ones((1, 8)), costs=1), r"takes no costs per example"),
+        (lambda: ChainHamming(2, 2).decode(np.ones((1, 8)), costs=1), r"costs must be prices of outputs at each position, of shape"),
         (lambda: ChainCost(length=2).labels(), r"ChainCost needs unary"),
         (lambda: ChainCost([1.0], length=2).labels(), r"unary must be a table"),
         (lambda: ChainCost(np.eye(2), np.eye(2))([[0]], [[0]]), r"pairwise must be a table"),

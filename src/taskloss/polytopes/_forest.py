@@ -21,7 +21,8 @@ Array = Any
 
 _COMPILED_WORK = 1 << 20  # products of messages below which compiling (a second, once per machine) is not worth it
 _MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
-_SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as the compiled recursion needs
+_SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as products of messages need
+_SMALLEST = 1e-100
 
 
 class Forest:
@@ -122,6 +123,17 @@ class Forest:
         out = np.empty(self.n_nodes, dtype=np.int64)
         out[order] = rank
         return out
+
+    @cached_property
+    def most_children(self) -> int:
+        return int(self.birth[self.children].max(initial=0)) + 1
+
+    def turns(self, nodes: np.ndarray) -> list[np.ndarray]:
+        """Nodes of a level in lists in which no two have the same parent."""
+        if self.most_children == 1:
+            return [nodes]
+        births = self.birth[nodes]
+        return [nodes[births == turn] for turn in range(int(births.max()) + 1)]
 
     def above(self, depth: int) -> np.ndarray:
         """The places, one level up, of the parents of a level."""
@@ -256,6 +268,61 @@ def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array],
     return beliefs, messages, _gather(xp.concat(tops, axis=0), trees, len(forest))
 
 
+def _scaled(
+    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray | None, pairs: str
+) -> tuple | None:
+    """The recursion in probabilities, as the compiled one has it (see there), all trees at a time; None where it could underflow."""
+    shared = pairwise.ndim == 2
+    top, shift = unary.max(axis=1), pairwise.max(axis=(-2, -1), keepdims=True)
+    with np.errstate(invalid="ignore"):
+        low, e = unary - top[:, None], pairwise - shift
+    if not (_narrow(low) and _narrow(e)):
+        return None
+    b, e = np.exp(low), np.exp(e)
+    m, scale, many = np.ones(b.shape), np.ones(len(b)), forest.most_children > 1
+    for level in reversed(forest.levels[1:]):
+        x = b[level]
+        m[level] = x @ e.T if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
+        for nodes in forest.turns(level):
+            parents = forest.parents[nodes]
+            x = b[parents] * m[nodes]
+            scale[nodes] = largest = x.max(axis=1)
+            if not largest.all() or (many and _sinks(x / largest[:, None])):
+                return None
+            b[parents] = x / largest[:, None]
+    if _sinks(b):
+        return None
+    mass = b[forest.roots].sum(axis=1)
+    scores = top + np.log(scale)
+    scores[forest.children] += np.ravel(shift)  # the table's own maximum, or each edge's
+    log_z = np.log(mass) + np.add.reduceat(scores, forest.roots)
+    mu, r, inverse = np.empty(b.shape), np.zeros(b.shape), 1 / np.where(m > 0, m, 1.0)
+    mu[forest.roots] = b[forest.roots] / mass[:, None]
+    for level in forest.levels[1:]:
+        r[level] = x = mu[forest.parents[level]] * inverse[level]
+        mu[level] = b[level] * (x @ e if shared else (x[:, None, :] @ e[forest.edge_of[level]])[:, 0])
+    if weights is not None:
+        per_node = weights[forest.tree_of, None]
+        mu *= per_node
+        r *= per_node
+    if pairs == "none":
+        return log_z, mu, None
+    if pairs == "sum" and shared:
+        return log_z, mu, e * (r.T @ b)
+    joint = r[forest.children][:, :, None] * e * b[forest.children][:, None, :]
+    return log_z, mu, joint if pairs == "all" else joint.sum(axis=0)
+
+
+def _sinks(b: np.ndarray) -> bool:
+    """Whether a belief is so small that its next product could underflow."""
+    return bool(((b < _SMALLEST) & (b > 0)).any())
+
+
+def _narrow(x: np.ndarray) -> bool:
+    """Whether what is not forbidden lies close below zero, its maximum."""
+    return bool(((x >= -_SPREAD) | np.isneginf(x)).all())
+
+
 def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
     xp = array_namespace(unary)
     beliefs, messages, scale = _upward(forest, unary, pairwise)
@@ -307,7 +374,9 @@ def marginals(
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
-        log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs)
+        double = isinstance(unary, np.ndarray) and unary.dtype == np.float64
+        found = _scaled(forest, unary, pairwise, weights, pairs) if double else None
+        log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs) if found is None else found
     else:
         log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs, out)
     if isinstance(log_z, np.ndarray):
@@ -421,9 +490,7 @@ def maximise(
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
     if not compiled:
-        best, states = k_best(forest, unary, pairwise, 1)
-        forest.refuse(best[:, 0])
-        return best[:, 0], states[0]
+        return _viterbi(forest, unary, pairwise)
     from .._compiled.forest import max_product
 
     unary = np.array(unary, dtype=float)
@@ -432,6 +499,26 @@ def maximise(
     matrices = np.ascontiguousarray(pairwise, dtype=float).reshape(-1, *pairwise.shape[-2:])
     stride = 0 if pairwise.ndim == 2 else 1
     max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, back, states, score)
+    forest.refuse(score)
+    return score, states
+
+
+def _viterbi(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    best = np.array(unary, dtype=float)
+    back = np.empty(best.shape, dtype=np.int64)
+    for level in reversed(forest.levels[1:]):
+        sums = _pairs(forest, pairwise, level) + best[level][:, None, :]
+        back[level] = sums.argmax(axis=-1)
+        message = sums.max(axis=-1)
+        if forest.most_children == 1:
+            best[forest.parents[level]] += message
+        else:
+            np.add.at(best, forest.parents[level], message)
+    states = np.empty(forest.n_nodes, dtype=np.int64)
+    states[forest.roots] = best[forest.roots].argmax(axis=-1)
+    for level in forest.levels[1:]:
+        states[level] = back[level, states[forest.parents[level]]]
+    score = best[forest.roots, states[forest.roots]]
     forest.refuse(score)
     return score, states
 
@@ -464,23 +551,22 @@ def k_best(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, k: int) -> t
     n_states = unary.shape[1]
     best = np.full((forest.n_nodes, n_states, k), -np.inf)
     best[:, :, 0] = unary
+    messages = np.empty_like(best)
     chosen = np.zeros((forest.n_nodes, n_states, k), dtype=np.int64)  # the child's state and rank, for each entry
     merged = np.zeros((forest.n_nodes, n_states, k), dtype=np.int64)  # the parent's earlier rank and the child's entry
     for nodes in reversed(forest.levels[1:]):
         cand = _pairs(forest, pairwise, nodes)[..., None] + best[nodes][:, None]
-        message, chosen[nodes] = _top(cand.reshape(len(nodes), n_states, n_states * k), k)
-        for turn in range(int(forest.birth[nodes].max()) + 1):
-            here = forest.birth[nodes] == turn
-            parents = forest.parents[nodes[here]]
-            sums = best[parents][..., None] + message[here][:, :, None, :]
-            best[parents], merged[nodes[here]] = _top(sums.reshape(len(parents), n_states, k * k), k)
+        messages[nodes], chosen[nodes] = _top(cand.reshape(len(nodes), n_states, n_states * k), k)
+        for these in forest.turns(nodes):
+            parents = forest.parents[these]
+            sums = best[parents][..., None] + messages[these][:, :, None, :]
+            best[parents], merged[these] = _top(sums.reshape(len(parents), n_states, k * k), k)
     roots = forest.levels[0]
     score, at = _top(best[roots].reshape(len(roots), -1), k)
     states, rank = np.empty((forest.n_nodes, k), dtype=np.int64), np.empty((forest.n_nodes, k), dtype=np.int64)
     states[roots], rank[roots] = np.divmod(at, k)
     for nodes in forest.levels[1:]:
-        for turn in reversed(range(int(forest.birth[nodes].max()) + 1)):
-            these = nodes[forest.birth[nodes] == turn]
+        for these in reversed(forest.turns(nodes)):
             parents = forest.parents[these]
             row = np.arange(len(these))[:, None]
             earlier, entry = np.divmod(merged[these][row, states[parents], rank[parents]], k)
