@@ -13,7 +13,7 @@ Array = Any
 Inputs = Any  # what a hypothesis reads: rows of X, or packed rows with the shape of their trees
 Scores = Any  # an array (rows, scores), or NodeEdgeScores
 
-FEATURE_BYTES = 1 << 26  # features made at one time when predicting
+_FEATURE_BYTES = 1 << 26  # features made at one time when predicting
 
 
 class Moments(NamedTuple):
@@ -147,7 +147,7 @@ class Hypothesis(Part):
         coefficients = self.expand(theta)
         if not self.makes_features:
             return self.scores(coefficients, self.features(inputs))
-        blocks = row_blocks(inputs, max(256, FEATURE_BYTES // (8 * self.width(inputs.shape[1]))))
+        blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[1]))))
         parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]
         return np.concatenate(parts) if parts else self.scores(coefficients, self.features(inputs))
 

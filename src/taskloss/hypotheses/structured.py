@@ -9,7 +9,7 @@ import numpy as np
 
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
-from .base import FEATURE_BYTES, Array, Hypothesis
+from .base import Array, Hypothesis
 from .linear import Linear
 
 
@@ -181,28 +181,22 @@ class Structured(Hypothesis):
         return theta if changed is node else np.concatenate([changed, theta[len(node) :]])
 
     def scores(self, coefficients: Array, features: ForestRows, out: np.ndarray | None = None) -> NodeEdgeScores:
-        parts, forest = self.parts(coefficients), features.forest
-        nodes = np.ascontiguousarray(self._node.scores(parts["node"], features.rows, out))
+        parts = self.parts(coefficients)
+        return self._with_edges(self._node.scores(parts["node"], features.rows, out), parts, features)
+
+    def predict(self, theta: Array, inputs: ForestRows) -> NodeEdgeScores:
+        parts = self.parts(theta)
+        shape = ForestRows(inputs.rows, inputs.forest, self._edge_rows(inputs))
+        return self._with_edges(self._node.predict(parts["node"], inputs.rows), parts, shape)
+
+    def _with_edges(self, nodes: np.ndarray, parts: dict[str, Array], features: ForestRows) -> NodeEdgeScores:
+        nodes, forest, k = np.ascontiguousarray(nodes), features.forest, nodes.shape[1]
         if self.ends:
             nodes[forest.roots] += parts["start"]
             nodes[forest.leaves] += parts["end"]
         if features.edges is None:
             return NodeEdgeScores(nodes, parts["transition"])
-        k = coefficients.shape[1]
         return NodeEdgeScores(nodes, parts["transition"] + (features.edges @ parts["edges"]).reshape(-1, k, k))
-
-    def predict(self, theta: Array, inputs: ForestRows) -> NodeEdgeScores:
-        coefficients = self.expand(theta)
-        if not self.makes_features:
-            return self.scores(coefficients, self.features(inputs))
-        rows = max(256, FEATURE_BYTES // (8 * self.width(inputs.shape[1])))
-        offsets = inputs.forest.offsets
-        parts = [
-            self.scores(coefficients, self.features(self.piece(inputs, slice(offsets[trees.start], offsets[trees.stop]))))
-            for trees, _ in inputs.forest.blocks(rows)
-        ]
-        edges = parts[0].edges if self.edges is None else np.concatenate([part.edges for part in parts])
-        return NodeEdgeScores(np.concatenate([part.nodes for part in parts]), edges)
 
     def pullback(self, features: ForestRows, dv: NodeEdgeScores, out: np.ndarray | None = None) -> np.ndarray:
         nodes, edges, forest = dv.nodes, dv.edges, features.forest
@@ -217,5 +211,5 @@ class Structured(Hypothesis):
             parts["start"][:] = nodes[forest.roots].sum(axis=0)
             parts["end"][:] = nodes[forest.leaves].sum(axis=0)
         if features.edges is not None:
-            parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), -1)
+            parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), k * k)
         return out
