@@ -19,7 +19,9 @@ from ..objectives import Forests, PenalisedRisk, objective
 from ..objectives.forests import over_forests
 from ..objectives.stochastic import Chunk
 from ..parallel import Executor
-from ..polytopes._forest import Forest, Limits, k_best, marginals, sample
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._max_product import k_best
+from ..polytopes._sum_product import marginals, sample
 from ..scoring import example_weights
 from ..solvers.asgd import ASGD, Iterates
 from ..solvers.base import Solution, Status

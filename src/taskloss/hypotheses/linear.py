@@ -50,7 +50,8 @@ class Linear(Hypothesis):
         # along contiguous rows.
         dense = isinstance(features, np.ndarray)
         v = (w.T @ features.T).T if dense else product(features, np.ascontiguousarray(w), out)
-        v += b
+        if self.fit_intercept:  # a pass over the scores that is worth leaving out
+            v += b
         return v
 
     def pullback(self, features: Any, dv: Array, out: np.ndarray | None = None) -> np.ndarray:

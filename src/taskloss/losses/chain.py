@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import log
-from ..polytopes._forest import Forest, Limits, marginals, max_marginals, maximise
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._max_product import max_marginals, maximise
+from ..polytopes._sum_product import marginals
 from ..polytopes.base import Polytope
 from ..polytopes.chain import Chain
 from ..polytopes.simplex import Simplex

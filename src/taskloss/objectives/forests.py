@@ -11,7 +11,8 @@ import numpy as np
 
 from ..hypotheses.structured import NodeEdgeScores
 from ..parallel import SERIAL, Executor
-from ..polytopes._forest import Forest, Limits, covariance, marginals
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._sum_product import covariance_map, marginals
 from ..polytopes.chain import Chain
 from ..polytopes.tree import Tree
 from ..surrogates.base import Surrogate
@@ -152,8 +153,25 @@ class Forests(ScoreRisk):
         return NodeEdgeScores(*self.limits.apply(self.forest, v.nodes, v.edges))
 
     @cached_property
-    def _shares(self) -> dict[int, list[tuple[slice, Forests]]]:
+    def _splits(self) -> dict[int, list[tuple[slice, Forests]]]:
         return {}
+
+    def _split(self, threads: int) -> list[tuple[slice, Forests]]:
+        """Consecutive trees for each thread, and their risk."""
+        if threads == 1:
+            return [(slice(0, self.n_examples), self)]
+        if threads not in self._splits:
+            cuts = self.cut(-(-self.n_rows // threads))
+            self._splits[threads] = [(some, self.take(some)) for some in cuts]
+        return self._splits[threads]
+
+    def _join(self, parts: list[NodeEdgeScores], shared: bool, nodes: np.ndarray | None = None) -> NodeEdgeScores:
+        """Scores of consecutive trees as one; the edges are summed where they share a table."""
+        if len(parts) == 1:
+            return parts[0]
+        edges = [part.edges for part in parts]
+        nodes = np.concatenate([part.nodes for part in parts]) if nodes is None else nodes
+        return NodeEdgeScores(nodes, sum(edges[1:], edges[0]) if shared else np.concatenate(edges))
 
     def risk_and_gradient(
         self, v: NodeEdgeScores, out: Any = None, executor: Executor = SERIAL
@@ -161,19 +179,14 @@ class Forests(ScoreRisk):
         threads = min(executor.threads, self.n_examples)
         if threads == 1:
             return self._evaluate(v, None if out is None else v.nodes)
-        if threads not in self._shares:
-            cuts = self.cut(-(-self.n_rows // threads))
-            self._shares[threads] = [(some, self.take(some)) for some in cuts]
         nodes = np.empty_like(v.nodes) if out is None else v.nodes
 
-        def work(share: tuple[slice, Forests]) -> tuple[np.ndarray, NodeEdgeScores]:
-            some, risk = share
+        def work(part: tuple[slice, Forests]) -> tuple[np.ndarray, NodeEdgeScores]:
+            some, risk = part
             return risk._evaluate(self.view(v, some), nodes[self.rows_of(some)])
 
-        values, parts = zip(*executor.map(work, self._shares[threads]), strict=True)
-        joined = [part.edges for part in parts]
-        edges = sum(joined[1:], joined[0]) if v.edges.ndim == 2 else np.concatenate(joined)
-        return sum(values[1:], values[0]), NodeEdgeScores(nodes, edges)
+        values, parts = zip(*executor.map(work, self._split(threads)), strict=True)
+        return sum(values[1:], values[0]), self._join(list(parts), v.edges.ndim == 2, nodes)
 
     def _evaluate(self, v: NodeEdgeScores, room: np.ndarray | None) -> tuple[np.ndarray, NodeEdgeScores]:
         """The gradient of the nodes in `room`, which may be the memory of their scores."""
@@ -190,6 +203,18 @@ class Forests(ScoreRisk):
         return Gold(self)
 
     def hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
+        executor = Executor.for_work(self.work, self.n_examples)
+        parts = self._split(executor.threads)
+        maps = executor.map(lambda part: part[1]._hessian(self.view(v, part[0])), parts)
+
+        def product(u: NodeEdgeScores) -> NodeEdgeScores:
+            work = zip(parts, maps, strict=True)
+            found = executor.map(lambda item: item[1](self.view(u, item[0][0])), list(work))
+            return self._join(found, u.edges.ndim == 2)
+
+        return product
+
+    def _hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         return self.inference.hessian(self, self._limited(v))
 
 
@@ -284,16 +309,8 @@ class MaximumEntropy:
 
     def hessian(self, risk: Forests, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         """The covariance of phi. Where labels are partial, that given what was observed is not taken off, which keeps it semidefinite."""
-        forest, shared = risk.forest, v.edges.ndim == 2
-        _, nodes, edges = marginals(forest, v.nodes, v.edges)
-        by_node, by_edge = risk.row_weights[:, None], risk.row_weights[forest.children][:, None, None]
-
-        def product(u: NodeEdgeScores) -> NodeEdgeScores:
-            a, b = covariance(forest, nodes, edges, u.nodes, u.edges)
-            b *= by_edge
-            return NodeEdgeScores(a * by_node, b.sum(axis=0) if shared else b)
-
-        return product
+        product = covariance_map(risk.forest, v.nodes, v.edges, risk.weights)
+        return lambda u: NodeEdgeScores(*product(u.nodes, u.edges))
 
 
 class ByShape:
