@@ -50,7 +50,7 @@ class Linear(Hypothesis):
         # along contiguous rows.
         dense = isinstance(features, np.ndarray)
         v = (w.T @ features.T).T if dense else product(features, np.ascontiguousarray(w), out)
-        if self.fit_intercept:  # a pass over the scores that is worth leaving out
+        if b.any():  # without intercepts a pass over the scores is worth leaving out
             v += b
         return v
 

@@ -21,6 +21,7 @@ from .scores import ScoreRisk
 
 Array = Any
 
+_BLOCK_EDGES = 1 << 22  # numbers in edge scores that are held at one time
 _MESSAGE = 4  # multiplications that a product of messages counts for
 
 
@@ -87,6 +88,15 @@ class Forests(ScoreRisk):
     def zeros(self) -> NodeEdgeScores:
         return NodeEdgeScores(np.zeros((self.n_rows, self.n_states)), np.zeros((self.n_states, self.n_states)))
 
+    def slopes(self) -> np.ndarray:
+        """With a table of its own for each edge, so that the gradients of trees are told apart; blocks keep those few."""
+        found, k = [], self.n_states
+        for some in self.cut(_BLOCK_EDGES // k**2):
+            part = self.take(some)
+            v = NodeEdgeScores(np.zeros((part.n_rows, k)), np.zeros((part.forest.n_edges, k, k)))
+            found.append(part.example_norms(part.risk_and_gradient(v)[1]))
+        return np.concatenate(found)
+
     def example_sums(self, rows: np.ndarray) -> np.ndarray:
         return np.add.reduceat(rows, self.forest.offsets[:-1])
 
@@ -94,7 +104,9 @@ class Forests(ScoreRisk):
         """With one table for all edges, its norm counts for each tree: a bound."""
         squares = self.example_sums((v.nodes**2).sum(1))
         edges = (v.edges**2).sum((-2, -1))
-        squares += edges if v.edges.ndim == 2 else np.bincount(self.forest.tree_of[self.forest.children], edges)
+        squares += edges if v.edges.ndim == 2 else np.bincount(
+            self.forest.tree_of[self.forest.children], edges, len(self.forest)
+        )
         return np.sqrt(squares)
 
     # -- parts -------------------------------------------------------------------------------------------------------

@@ -195,6 +195,8 @@ class PenalisedRisk:
         It is that of one mean curvature for all rows, each weighed by how curved its own term is (at a good fit most are
         flat), with a low-rank correction where curvatures vary and that pays.
         """
+        if not self.risk.curved:
+            return lambda g: g
         hypothesis, theta = self.hypothesis, self.unflatten(theta)
         n, d, k = self.risk.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
         most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
