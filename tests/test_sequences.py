@@ -20,8 +20,8 @@ from taskloss.hypotheses.structured import ForestRows, Structured
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, PackedChains, Simplex, Tree
 from taskloss.polytopes._forest import Forest
-from taskloss.polytopes._max_product import k_best, max_marginals, maximise
-from taskloss.polytopes._sum_product import covariance_map, marginals, sample
+from taskloss.polytopes._max_product import k_best, maximise
+from taskloss.polytopes._sum_product import marginals, sample
 from taskloss.surrogates import ChainCRF, MaxEntropy
 
 LABELS = np.array(["a", "b", "c"])

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..labels import _unique, absent, codes_of
 from ..losses.base import name_array
 from ..polytopes._forest import check_offsets
-from ..scoring import example_weights
+from .labels import _unique, absent, codes_of
 from .trees import read_forest
+from .weights import example_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +229,7 @@ class SequenceLabels:
             raise ValueError(f"X has {offsets[-1]} positions, but y has {len(values)} labels.")
         missing = _missing(values)
         if missing.any() and not partial:
-            raise ValueError(
-                "y has missing labels (None or NaN), which only fit can use: give every label here."
-            )
+            raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
         codes = np.full(len(values), -1)
         codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, "label")
         return codes
@@ -243,9 +241,7 @@ class SequenceScorer:
     def __init__(self, loss: Any):
         self.loss = loss
 
-    def __call__(
-        self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None
-    ) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> float:
         y = as_labels(X, y)
         offsets = check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else offsets_of([len(x) for x in y])
         forest, order = read_forest(offsets, X.parents if parents is None and isinstance(X, Packed) else parents)

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..data.base import Translator
+from ..data.labels import check_kind, labels_for
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..labels import check_kind, labels_for
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep, keep_features
+from .base import Decoder, Minimiser, check_features, keep
 from .streaming import Streaming
+
+
+def _scores_are_per_label(estimator: Any) -> bool:
+    """Scores are an answer by themselves where each label has one, or two labels have one together; thresholds are not."""
+    check_is_fitted(estimator)
+    scores, labels = estimator.theta_.shape[1], estimator.labels_.size
+    if scores == labels or (scores == 1 and labels == 2):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} has {scores} scores for {labels} labels here: use predict_scores."
+    )
 
 
 class ConsistencyWarning(UserWarning):
@@ -86,17 +100,14 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets."""
         self._check_numbers()
-        self.close_stream()
         loss = self._make_loss()
         check_kind(loss)
-        dtypes = list(Hypothesis.resolve(self.hypothesis).dtypes)
-        X, features = check_features(self, X, dtypes)
-        labels = labels_for(loss, y, self._order())
-        labels.check()
+        X, features = check_features(self, X, list(Hypothesis.resolve(self.hypothesis).dtypes))
+        labels = self._make_labels(loss, y)
         codes = labels.encode(y)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
-        weights = self._weights(sample_weight, codes, labels, X)
+        weights = self._weights(sample_weight, codes, labels)
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
         if surrogate.ordered and not hypothesis.fit_intercept:
@@ -105,14 +116,18 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = Rows(surrogate, phi, weights)
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
-        solution = self._minimise(hypothesis, X, risk)
-        keep_features(self, features)
-        self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
-        self._keep_solution(hypothesis, solution)
+        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
+        self.close_stream()
+        self._fit_to(hypothesis, X, risk, found)
         return self
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
+
+    def _make_labels(self, loss: Loss, y: Any) -> Translator:
+        labels = labels_for(loss, y, self._order())
+        labels.check()
+        return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
         return Hypothesis.resolve(self.hypothesis)
@@ -120,16 +135,22 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def _order(self) -> Any:
         return None
 
+    def _variants(self, loss: Loss) -> list[Loss]:
+        """The embeddings of the loss to try in turn: two labels need one score only, the one for the second label."""
+        if self._automatic and loss.kind == "classes" and len(loss.labels()) == 2:
+            return loss.variants(thresholds=True)[::-1]
+        return loss.variants()
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.surrogate, str) and self.surrogate == "auto"
+
     def _match(self, loss: Loss) -> tuple[Loss, Surrogate]:
         """The loss in the first of its embeddings that the surrogate fits, and the surrogate with its size."""
         problem: ValueError | None = None
-        for variant in loss.variants():
+        for variant in self._variants(loss):
             polytope = variant.polytope
-            surrogate = (
-                automatic(polytope)
-                if isinstance(self.surrogate, str) and self.surrogate == "auto"
-                else Surrogate.resolve(self.surrogate)
-            )
+            surrogate = automatic(polytope) if self._automatic else Surrogate.resolve(self.surrogate)
             try:
                 bound = surrogate.bind(polytope)
             except ValueError as error:
@@ -145,27 +166,29 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             return variant, bound
         raise problem or ValueError("The loss has no embedding.")
 
-    def _weights(self, sample_weight: Any, codes: np.ndarray, labels: Any, X: Any) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            if codes.ndim != 1:
-                raise ValueError(
-                    "class_weight is for one label per row; weigh the labels of a set with Hamming(weights=...)."
-                )
-            present = np.unique(codes)
-            given = self.class_weight
-            if not isinstance(given, str):
-                if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
-                    raise ValueError(
-                        f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
-                    )
-                given = {int(labels.encode([label])[0]): weight for label, weight in given.items()}
-                given = {code: given.get(code, 1.0) for code in present.tolist()}
-            per_class = np.ones(labels.size)
-            per_class[present] = compute_class_weight(
-                given, classes=present, y=codes, sample_weight=weights if isinstance(given, str) else None
+    def _weights(self, sample_weight: Any, codes: np.ndarray, labels: Translator) -> np.ndarray:
+        weights = example_weights(sample_weight, len(codes))
+        if self.class_weight is None:
+            return weights
+        if codes.ndim != 1:
+            raise ValueError(
+                "class_weight is for one label per row; weigh the labels of a set with Hamming(weights=...)."
             )
-            weights = weights * per_class[codes]
+        given = self.class_weight
+        if isinstance(given, str) and given == "balanced":
+            count = np.bincount(codes, weights, labels.size)
+            per_class = weights.sum() / ((count > 0).sum() * np.where(count > 0, count, 1.0))
+        elif isinstance(given, Mapping):
+            if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
+                raise ValueError(
+                    f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
+                )
+            per_class = np.ones(labels.size)
+            for label, weight in given.items():
+                per_class[labels.encode([label])[0]] = weight
+        else:
+            raise ValueError(f"class_weight must be None, 'balanced' or a mapping from label to weight, got {given!r}.")
+        weights = weights * per_class[codes]
         if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
             raise ValueError("All weights are zero: at least one example must count.")
         return weights
@@ -192,10 +215,18 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
 
-    @property
-    def outputs_(self) -> np.ndarray:
-        """What may be predicted, in the order of the loss's rows."""
-        return self.labels_.outputs(self.loss_)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @available_if(_scores_are_per_label)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The scores: one column for each label, or for two labels one number, which is larger for the second."""
+        v = self.predict_scores(X)
+        if self.loss_.kind != "classes" or self.labels_.size > 2:
+            return v
+        return v[:, -1] if v.shape[1] == 1 else v[:, 1] - v[:, 0]
 
     @property
     def coef_(self) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +9,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
-from ..objectives import Batch, Groups
+from ..objectives import Groups
 from ..surrogates.base import Surrogate
 from .base import Minimiser
+from .streaming import Averaging, open_stream
 
 
-class GroupedEstimator(Minimiser, BaseEstimator):
+class GroupedEstimator(Averaging, Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any
@@ -36,11 +36,26 @@ class GroupedEstimator(Minimiser, BaseEstimator):
         hypothesis.check(type(self).__name__)
         return clone(hypothesis)
 
-    def _solve(self, hypothesis: Hypothesis, X: Any, batches: Sequence[Batch], weights: np.ndarray) -> None:
-        """Fit theta to batches whose rows X holds, one batch after the other."""
-        risk = Groups(batches, weights)
-        hypothesis = hypothesis.bind(X, risk.row_weights)
-        self._keep_solution(hypothesis, self._minimise(hypothesis, X, risk))
+    def _solve(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any]) -> None:
+        """Fit theta to groups whose rows X holds; then keep what was found."""
+        self._fit_to(hypothesis.bind(X, risk.row_weights), X, risk, found)
+        self.close_stream()
+
+    def _solve_more(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any]) -> None:
+        """Take groups whose rows X holds into the running average."""
+        stream = self._stream
+        if stream is None:
+            if hypothesis.grows:
+                raise ValueError(
+                    f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
+                )
+            stream = open_stream(self._stream_solver(None), hypothesis, X, 1, found)
+        elif found["n_features_in_"] != stream.found["n_features_in_"]:
+            raise ValueError(
+                f"X has {found['n_features_in_']} features, but the stream began with {stream.found['n_features_in_']}."
+            )
+        # In a stream weights count as they are; only a whole fit can divide by their sum.
+        self._take(stream, X, Groups(risk.batches, risk.weights * risk.n_examples, part=True))
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.hypothesis_.predict(self.theta_, X)).ravel()

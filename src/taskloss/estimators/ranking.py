@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ..data.groups import GroupIds
+from ..data.weights import example_weights
+from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
-from ..objectives import Batch
-from ..scoring import example_weights
+from ..objectives import Batch, Groups
 from ..surrogates.coordinatewise import OneVsAll
-from .base import check_features, keep, keep_features
+from .base import check_features, keep
 from .grouped import GroupedEstimator
 
 _NO_GROUPS = (
@@ -48,6 +49,7 @@ class Ranker(GroupedEstimator):
 
     short = {"logistic": OneVsAll("logistic"), "auto": "listwise"}
     __metadata_request__fit = {"groups": True}
+    __metadata_request__partial_fit = {"groups": True}
     __metadata_request__predict = {"groups": True}
     __metadata_request__score = {"groups": True}
 
@@ -68,6 +70,21 @@ class Ranker(GroupedEstimator):
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average."""
+        self._solve(*self._problem(X, y, groups, sample_weight))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Take the groups of some more items into the average of stochastic gradient descent, a step for each group.
+
+        A group is whole in one call. A Nyström hypothesis takes its centres from the first call's rows.
+        """
+        self._solve_more(*self._problem(X, y, groups, sample_weight))
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, groups: Any, sample_weight: Any
+    ) -> tuple[Hypothesis, Any, Groups, dict[str, Any]]:
+        """The hypothesis, its rows, their risk, and what else a fit keeps."""
         self._check_numbers()
         loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
         X, features = check_features(self, X, list(hypothesis.dtypes))
@@ -80,10 +97,8 @@ class Ranker(GroupedEstimator):
             order.append(rows.ravel())
             batches.append(Batch(surrogate.bind(bound.polytope), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
-        self._solve(hypothesis, X[np.concatenate(order)], batches, np.concatenate(group_weights))
-        keep_features(self, features)
-        self.loss_, self.surrogate_ = loss, surrogate
-        return self
+        risk = Groups(batches, np.concatenate(group_weights))
+        return hypothesis, X[np.concatenate(order)], risk, features | {"loss_": loss, "surrogate_": surrogate}
 
     def _ranking_loss(self, loss: Any) -> Ranking:
         loss = Loss.resolve(loss)

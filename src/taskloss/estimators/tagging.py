@@ -11,27 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from ..data.transitions import check_transitions, read_forbidden
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..objectives import Forests, PenalisedRisk, objective
 from ..objectives.forests import over_forests
-from ..objectives.stochastic import Chunk
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
-from ..scoring import example_weights
-from ..solvers.asgd import ASGD, Iterates
-from ..solvers.base import Solution, Status
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
 from .base import Minimiser, keep
-from .streaming import Streaming
+from .streaming import Stream, Streaming, open_stream
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
-_STREAM_NUMBERS = 1 << 20  # features of a batch that are made at one time
 
 
 class Examples(NamedTuple):
@@ -60,7 +56,7 @@ class Examples(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What a fit is about."""
+    """What a fit is about: a hypothesis that is not bound yet, its inputs, their risk, and what translates the users' data."""
 
     hypothesis: Structured
     inputs: ForestRows
@@ -68,6 +64,20 @@ class Problem(NamedTuple):
     loss: SequenceLoss
     reader: SequenceReader
     labels: SequenceLabels
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the estimator keeps, by name."""
+        known = self.reader.vocabulary
+        return {
+            "loss_": self.loss,
+            "reader_": self.reader,
+            "labels_": self.labels,
+            "surrogate_": self.risk.surrogate,
+            "limits_": self.risk.limits,
+            "n_features_in_": self.inputs.shape[1],
+            "feature_names_in_": None if known is None else np.array(list(known), dtype=object),
+        }
 
 
 class Tagger(Streaming, Minimiser, BaseEstimator):
@@ -90,7 +100,7 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
     reader_: SequenceReader
     labels_: SequenceLabels
     limits_: Limits
-    hypothesis_: Structured  # type: ignore[assignment]
+    hypothesis_: Structured
 
     def __init__(
         self,
@@ -120,17 +130,17 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> Self:
         """Fit to examples X and their labels y; sample_weight is one weight per example, parents the shape of trees."""
         self._check_numbers()
-        self.close_stream()
         problem = self._problem(X, y, sample_weight, parents)
-        solution = self._minimise(problem.hypothesis, problem.inputs, problem.risk)
-        self._keep_parts(problem)
-        self._keep_solution(problem.hypothesis, solution)
+        self.close_stream()
+        hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
+        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found)
         return self
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> PenalisedRisk:
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
         problem = self._problem(X, y, sample_weight, parents)
-        return objective(problem.hypothesis, problem.inputs, problem.risk, self.alpha)
+        hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
+        return objective(hypothesis, problem.inputs, problem.risk, self.alpha)
 
     def _problem(
         self,
@@ -163,16 +173,7 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
         hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries)
-        return Problem(hypothesis.bind(examples.inputs, risk.row_weights), examples.inputs, risk, loss, reader, labels)
-
-    def _keep_parts(self, problem: Problem) -> None:
-        self.loss_, self.reader_, self.labels_ = problem.loss, problem.reader, problem.labels
-        self.surrogate_, self.limits_ = problem.risk.surrogate, problem.risk.limits
-        self.n_features_in_ = problem.inputs.shape[1]
-        if problem.reader.vocabulary is not None:
-            self.feature_names_in_ = np.array(list(problem.reader.vocabulary), dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
         asked = self.transition_features
@@ -194,38 +195,30 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
 
     # -- fitting from a stream ---------------------------------------------------------------------------------------
 
-    def _open_stream(self, X: Any, y: Any, classes: Any, n_samples: int | None) -> None:
-        solver = self._stream_solver(n_samples)
-        fitted = hasattr(self, "theta_") and classes is None  # labels and features that a fit has seen are known
+    def _open_stream(self, X: Any, y: Any, classes: Any, n_samples: int | None) -> Stream:
+        """A stream of examples, from its first batch; named features are those of that batch, or of an earlier fit."""
+        fitted = classes is None and hasattr(self, "theta_")  # labels and features that a fit has seen are known
         if classes is None and not fitted:
             raise ValueError("The first call needs classes=..., all labels that may ever come.")
         if Hypothesis.resolve(self.hypothesis).grows:
             raise ValueError(
-                f"hypothesis={self.hypothesis!r} would keep every row of a stream as a centre: use 'nystrom', or 'linear'."
+                f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
             )
-        labels = self.labels_ if fitted else SequenceLabels(y, classes)
-        problem = self._problem(X, y, None, None, self.reader_ if fitted else None, labels)
-        self._keep_parts(problem)
-        start = problem.hypothesis.start(problem.inputs, np.zeros(labels.size))
-        self._stream = _Stream(problem.hypothesis, Iterates(solver, start))
+        reader, labels = (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes))
+        problem = self._problem(X, y, None, None, reader, labels)
+        solver = self._stream_solver(n_samples)
+        return open_stream(solver, problem.hypothesis, problem.inputs, labels.size, problem.found)
 
-    def _take(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        stream = self._stream
-        examples = self._read(X)
+    def _batch(self, stream: Stream, X: Any, y: Any, sample_weight: Any = None) -> tuple[ForestRows, Forests]:
+        found = stream.found
+        surrogate, limits, labels = found["surrogate_"], found["limits_"], found["labels_"]
+        rows, offsets = found["reader_"].read(X)
+        examples = self._examples(X, rows, offsets, None)
         forest = examples.forest
-        codes = self.labels_.encode(as_labels(X, y), forest.offsets, partial=True)[examples.order]
-        check_transitions(self.limits_, forest, codes, self.classes_)
+        codes = labels.encode(as_labels(X, y), forest.offsets, partial=True)[examples.order]
+        check_transitions(limits, forest, codes, labels.classes)
         weights = example_weights(sample_weight, len(forest), "sequences")
-        risk = Forests(self.surrogate_, forest, codes, weights, self.labels_.size, self.limits_, part=True)
-        try:
-            for some in risk.cut(max(1, _STREAM_NUMBERS // stream.hypothesis.width(self.n_features_in_))):
-                inputs = stream.hypothesis.piece(examples.inputs, risk.rows_of(some))
-                stream.state.take(Chunk(stream.hypothesis, inputs, risk.take(some)))
-        finally:  # whatever happened, what was seen is a model
-            if stream.state.seen:
-                solution = Solution(stream.state.mean, np.nan, Status.PASSED, stream.state.steps, 0, np.nan)
-                self._keep_solution(stream.hypothesis, solution)
-        return self
+        return examples.inputs, Forests(surrogate, forest, codes, weights, labels.size, limits, part=True)
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
@@ -263,7 +256,11 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
         values = self._outputs(
-            examples, bound, prices, lambda f, on, a, b, limits: bound.packed_values(f, a, b, limits, on), bound.law_values
+            examples,
+            bound,
+            prices,
+            lambda f, on, a, b, limits: bound.packed_values(f, a, b, limits, on),
+            bound.law_values,
         )
         return examples.unpack(np.concatenate(values))
 
@@ -343,8 +340,7 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
         return Examples(ForestRows(rows, forest), order, isinstance(X, Packed))
 
     def _read(self, X: Any, parents: Any = None) -> Examples:
-        if not hasattr(self, "_stream"):
-            self._check_fitted()
+        self._check_fitted()
         return self._examples(X, *self.reader_.read(X), parents)
 
     def _prices(self, costs: Any, examples: Examples, loss: SequenceLoss) -> np.ndarray | None:
@@ -435,8 +431,7 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
 
     @property
     def classes_(self) -> np.ndarray:
-        if not hasattr(self, "_stream"):
-            self._check_fitted()
+        self._check_fitted()
         return self.labels_.classes
 
     def _part(self, name: str) -> np.ndarray:
@@ -480,13 +475,6 @@ class Tagger(Streaming, Minimiser, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.sparse = True
         return tags
-
-
-class _Stream(NamedTuple):
-    """A running average and the hypothesis whose parameters it averages."""
-
-    hypothesis: Structured
-    state: Iterates
 
 
 def _as_loss(spec: Any, n_states: int) -> SequenceLoss:

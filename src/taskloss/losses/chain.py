@@ -15,7 +15,7 @@ from ..polytopes.base import Polytope
 from ..polytopes.chain import Chain
 from ..polytopes.simplex import Simplex
 from ..polytopes.tree import Tree
-from .base import Array
+from .base import Array, check_prices
 from .sequence import SequenceLoss
 
 _BLOCK = 1 << 22  # numbers in a block of pairwise costs
@@ -137,14 +137,19 @@ class ChainCost(SequenceLoss):
         tree = self.tree(None if self.parents is not None else Chain.length_of(mu.shape[-1], self.n_labels))
         nodes, edges = tree.split(mu.reshape(-1, mu.shape[-1]))
         k, shape = self.n_labels, (*mu.shape[:-1], tree.n_nodes)
-        prices = None if costs is None else np.asarray(costs, dtype=float)
-        if prices is not None and prices.shape != (*shape, self.n_outputs):
-            raise ValueError(
-                f"costs must be prices of outputs at each position, of shape {(*shape, self.n_outputs)}; got {prices.shape}."
+        forest, prices = Forest.copies(tree._parents(), len(nodes)), None
+        if costs is not None:
+            prices = check_prices(costs, (*shape, self.n_outputs), "output at each position").reshape(
+                -1, self.n_outputs
             )
-        forest = Forest.copies(tree._parents(), len(nodes))
-        prices = None if prices is None else prices.reshape(-1, self.n_outputs)
         return self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k), None, prices).reshape(shape)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        risks = self.bayes_risk(z, mu)
+        if costs is None:
+            return risks
+        prices = check_prices(costs, (*np.shape(z), self.n_outputs), "output at each position")
+        return risks + np.take_along_axis(prices, np.asarray(z)[..., None], axis=-1).sum((-1, -2))
 
     def outputs(self) -> np.ndarray:
         if self.n_outputs == self.n_labels:

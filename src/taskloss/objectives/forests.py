@@ -104,8 +104,10 @@ class Forests(ScoreRisk):
         """With one table for all edges, its norm counts for each tree: a bound."""
         squares = self.example_sums((v.nodes**2).sum(1))
         edges = (v.edges**2).sum((-2, -1))
-        squares += edges if v.edges.ndim == 2 else np.bincount(
-            self.forest.tree_of[self.forest.children], edges, len(self.forest)
+        squares += (
+            edges
+            if v.edges.ndim == 2
+            else np.bincount(self.forest.tree_of[self.forest.children], edges, len(self.forest))
         )
         return np.sqrt(squares)
 
@@ -260,7 +262,9 @@ def over_forests(surrogate: Surrogate, n_states: int, limits: Limits) -> Maximum
 class MaximumEntropy:
     """A(v) - <v, phi> of all trees in one packed recursion: the conditional random field."""
 
-    exponential = True  # scores are those of an exponential family: unobserved states can be summed over, and samples drawn
+    exponential = (
+        True  # scores are those of an exponential family: unobserved states can be summed over, and samples drawn
+    )
 
     def constant(self, risk: Forests) -> float:
         return 0.0

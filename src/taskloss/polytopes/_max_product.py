@@ -54,7 +54,9 @@ def max_marginals(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> np
         messages[nodes] = (edge_scores(forest, pairwise, nodes) + best[nodes][:, None, :]).max(axis=-1)
         np.add.at(best, forest.parents[nodes], messages[nodes])
     for nodes in forest.levels[1:]:
-        rest = best[forest.parents[nodes]] - finite_or_zero(messages[nodes])  # -inf stays: no state of the child is allowed
+        rest = best[forest.parents[nodes]] - finite_or_zero(
+            messages[nodes]
+        )  # -inf stays: no state of the child is allowed
         best[nodes] += (rest[:, :, None] + edge_scores(forest, pairwise, nodes)).max(axis=1)
     forest.refuse(best[forest.roots].max(axis=-1))
     return best

@@ -43,7 +43,7 @@ class Status(enum.Enum):
         "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
     )
     PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
-    INTERRUPTED = "Interrupted: the best parameters so far are kept."
+    INTERRUPTED = "Interrupted: the best parameters so far are on the exception, as .solution."
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,14 @@ class Solution:
     def converged(self) -> bool:
         stalled_low = self.status is Status.STALLED and self.optimality <= _STALLED_GAP
         return stalled_low or self.status in (Status.CONVERGED, Status.PASSED)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; `solution` holds the best parameters so far."""
+
+    def __init__(self, solution: Solution):
+        super().__init__(solution.status.value)
+        self.solution = solution
 
 
 class Solver(Part):
