@@ -23,7 +23,7 @@ class Packed:
     """Sequences laid end to end: the rows of all positions, and offsets; sequence i is rows[offsets[i]:offsets[i + 1]].
 
     It counts and indexes as a list of sequences does, so that it can be cross-validated: packed[i] are the rows of one
-    sequence, and packed[a:b] or packed[[2, 0]] some sequences, packed.
+    sequence, and packed[a:b] or packed[[2, 0]] some sequences, packed. A single tree stays packed, and keeps its parents.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class Packed:
 
     def __getitem__(self, key: Any) -> Any:
         which = np.arange(len(self))[key]
+        if which.ndim == 0 and self.parents is not None:
+            return self[[int(which)]]
         if which.ndim == 0:
             return self.rows[self.offsets[which] : self.offsets[which + 1]]
         offsets = np.asarray(self.offsets)
@@ -85,6 +87,7 @@ class SequenceReader:
                 raise ValueError(
                     f"X must be a list of sequences, or Packed(rows, offsets); got {type(X).__name__}. A single sequence goes in a list of its own."
                 )
+            X = [x.rows if isinstance(x, Packed) else x for x in X]
             offsets = offsets_of([_length(x, i) for i, x in enumerate(X)])
             rows = self._stack(X)
         if len(offsets) < 2:
@@ -244,7 +247,7 @@ class SequenceScorer:
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> float:
         y = as_labels(X, y)
         offsets = check_offsets(X.offsets, len(_flat(y))) if isinstance(X, Packed) else offsets_of([len(x) for x in y])
-        forest, order = read_forest(offsets, X.parents if parents is None and isinstance(X, Packed) else parents)
+        forest, order = read_forest(offsets, parents_of(X) if parents is None else parents)
         labels = SequenceLabels(y, getattr(estimator, "classes_", None))
         loss = self.loss.bind(labels.size)
         z = name_array(_flat(estimator.predict(X, **({} if parents is None else {"parents": parents}))).tolist())
@@ -254,6 +257,14 @@ class SequenceScorer:
 
     def __repr__(self) -> str:
         return f"{self.loss!r}.scorer()"
+
+
+def parents_of(X: Any) -> Any:
+    """The parents that packed trees bring along, one by one or together; None where there are none."""
+    if isinstance(X, Packed):
+        return X.parents
+    found = [x.parents for x in X if isinstance(x, Packed)] if isinstance(X, list) else []
+    return found if found and len(found) == len(X) else None
 
 
 def as_labels(X: Any, y: Any) -> Any:

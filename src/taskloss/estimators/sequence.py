@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..data.sequences import parents_of
 from ..data.trees import read_forest
 from ..polytopes._forest import Forest
 from .tagging import Tagger
@@ -58,7 +59,7 @@ class SequenceTagger(Tagger):
     """
 
     def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
-        if parents is not None or getattr(X, "parents", None) is not None:
+        if parents is not None or parents_of(X) is not None:
             raise ValueError("SequenceTagger labels sequences, and parents make trees of them: use TreeTagger.")
         return read_forest(offsets)
 
@@ -114,7 +115,7 @@ class TreeTagger(Tagger):
     __metadata_request__score: ClassVar = _PARENTS
 
     def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
-        parents = getattr(X, "parents", None) if parents is None else parents
+        parents = parents_of(X) if parents is None else parents
         if parents is None:
             raise ValueError(
                 "TreeTagger needs parents=..., one array for each tree with -1 at the root, or Packed(rows, offsets, parents); inside "
