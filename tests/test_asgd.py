@@ -306,10 +306,12 @@ def test_sets_and_signs_are_streamed(data):
 def test_files_keep_one_type_of_label(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("u,label\n1,1\n2,2\n\n3,a\n4,1.5\n\n")
-    with pytest.raises(ValueError, match=r"lines 4 to 5: the labels are not all of type int: pass labels=float, or"):
+    with pytest.raises(
+        ValueError, match=r"lines 5 to 6: the labels are not all of type int, as 'a' shows: pass labels=float, or"
+    ):
         list(tl.streams.from_csv(path, size=2))
     batches = list(tl.streams.from_csv(path, size=2, labels=str))
-    assert [y.tolist() for _, y in batches] == [["1", "2"], ["a"], ["1.5"]]
+    assert [y.tolist() for _, y in batches] == [["1", "2"], ["a", "1.5"]]
     path.write_text("u,label\n1,1\n2,2\n4,1.5\n")
     assert [y.tolist() for _, y in tl.streams.from_csv(path, size=2, labels=float)] == [[1.0, 2.0], [1.5]]
 
@@ -452,5 +454,5 @@ def test_bad_streams_get_one_sentence(tmp_path, data):
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n3,x\n")
     with pytest.raises(ValueError, match="has no column named 'z'"):
         next(tl.streams.from_csv(tmp_path / "bad.csv", "z"))
-    with pytest.raises(ValueError, match="lines 2 to 3: every row must hold the same number of numbers"):
+    with pytest.raises(ValueError, match="lines 2 to 3: every column but the label's must hold numbers"):
         next(tl.streams.from_csv(tmp_path / "bad.csv", "a"))

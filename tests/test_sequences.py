@@ -325,7 +325,7 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
 
 def test_sparse_rows_threads_and_kept_memory_change_nothing():
     rng = np.random.default_rng(0)
-    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
+    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", random_state=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
     for options in ({}, {"transition_features": [0, 1]}):
         tagger = tl.SequenceTagger(alpha=0.01, **options)

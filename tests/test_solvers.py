@@ -353,6 +353,7 @@ def test_a_start_that_is_not_finite_says_so():
 
 def test_progress_is_one_line_that_ends_with_the_status():
     stream = io.StringIO()
+    stream.isatty = lambda: True
     risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(9))
     LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start), Progress("fit", 1e-8, stream))
     text = stream.getvalue()

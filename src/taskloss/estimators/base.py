@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
+from ..model_files import Portable
 from ..objectives import Options, ScoreRisk, minimise
-from ..solvers.base import Interrupted, Progress, Solution, Solver
+from ..progress import follow, warn
+from ..solvers.base import Interrupted, Solution, Solver
 
 _OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
@@ -66,7 +67,7 @@ class Minimiser:
             self.n_iter_ = solution.iterations
 
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
-        progress = Progress(type(self).__name__, self.tol) if self.verbose else None
+        progress = follow(type(self).__name__, self.tol, self.verbose)
         options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress)
         try:
             solution = minimise(hypothesis, inputs, risk, options)
@@ -76,7 +77,7 @@ class Minimiser:
             raise
         keep_solution(solution)
         if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+            warn(solution.status.value, ConvergenceWarning, stacklevel=3)
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
@@ -90,7 +91,7 @@ class Minimiser:
         return hasattr(self, "theta_")
 
 
-class Decoder(ClassifierMixin, BaseEstimator):
+class Decoder(Portable, ClassifierMixin, BaseEstimator):
     """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
 
     loss_: Loss

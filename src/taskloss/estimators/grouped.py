@@ -9,13 +9,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
+from ..model_files import Portable
 from ..objectives import Groups
 from ..surrogates.base import Surrogate
 from .base import Minimiser
 from .streaming import Averaging, open_stream
 
 
-class GroupedEstimator(Averaging, Minimiser, BaseEstimator):
+class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any

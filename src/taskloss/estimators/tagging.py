@@ -16,6 +16,7 @@ from ..hypotheses.base import Hypothesis
 from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
+from ..model_files import Portable
 from ..objectives import Forests, PenalisedRisk, objective
 from ..objectives.forests import over_forests
 from ..parallel import Executor
@@ -80,7 +81,7 @@ class Problem(NamedTuple):
         }
 
 
-class Tagger(Streaming, Minimiser, BaseEstimator):
+class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     """A label for every node. A child says of what shape the examples are.
 
     The risk of an example is that of its labelling as a whole, which does not fall apart into nodes: weights of labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._threads import serial_blas
+from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis, Inputs
 from ..solvers.base import Interrupted, Progress, Solution, Solver
 from .penalised import PenalisedRisk
