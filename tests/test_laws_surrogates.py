@@ -195,7 +195,10 @@ def test_one_score_for_given_moments_where_h_is_differentiable(part):
     assert same == part.differentiable
 
 
-@pytest.mark.parametrize("part", [p for _, p in examples(Surrogate) if not p.calibrated], ids=repr)
+uncalibrated = [(name, part) for name, part in examples(Surrogate) if not part.calibrated]
+
+
+@pytest.mark.parametrize("part", [p for _, p in uncalibrated], ids=[n for n, _ in uncalibrated])
 def test_margins_that_are_not_calibrated_break_the_representation_beyond_the_link(part):
     v = np.full((1, part.size), 3.0)
     mu = domain_of(part).center()[None]
