@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.losses import FBeta, Hamming, MatchingHamming, ZeroOne
@@ -150,7 +151,7 @@ def test_the_worst_loss_is_that_of_the_output():
     assert -named.score(X, np.full(len(X), 2)) == pytest.approx(costs.to_numpy()[z, 2].mean())
 
 
-@pytest.mark.parametrize("loss", [Hamming(3), Hamming(3, weights=[1, 2, 0.5]), FBeta(3), ZeroOne(3)], ids=repr)
+@pytest.mark.parametrize("loss", [Hamming(3), Hamming(3, weights=[1, 2, 0.5]), FBeta(3), ZeroOne(3)], ids=label)
 def test_worst_is_the_largest_over_all_labels(loss):
     z = loss.outputs()
     np.testing.assert_allclose(loss.worst(z), loss.matrix().max(1))
@@ -212,7 +213,9 @@ def test_scores_that_are_no_answer_by_themselves_are_no_decision_function():
 # -- prices ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [Hamming(4), Hamming(4, weights=[1, 2, 0.5, 1]), FBeta(4), FBeta(4, beta=2)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Hamming(4), Hamming(4, weights=[1, 2, 0.5, 1]), FBeta(4), FBeta(4, beta=2)], ids=label
+)
 def test_priced_label_sets_are_the_best_by_enumeration(loss):
     rng = np.random.default_rng(3)
     mu = rng.dirichlet(np.ones(len(loss.labels())), 30) @ loss.phi(loss.labels())
