@@ -12,6 +12,7 @@ from tests.parts import label
 import taskloss as tl
 from taskloss.losses import FBeta, Hamming, MatchingHamming, ZeroOne
 from taskloss.objectives import PenalisedRisk
+from taskloss.polytopes._forest import Forest
 from taskloss.solvers import ASGD
 
 
@@ -162,6 +163,20 @@ def test_a_set_with_an_unseen_label_counts_by_the_worst():
     sets = [{"a"} if x[0] > 0 else {"b"} for x in X]
     model = tl.MultilabelClassifier().fit(X, sets)
     assert model.score(X[:2], [sets[0], {"new"}]) == pytest.approx(model.score(X[:1], sets[:1]) / 2 - 0.5)
+
+
+def test_a_position_with_an_unseen_label_is_a_mistake():
+    X, y = sequences(np.random.default_rng(0))
+    tagger = tl.SequenceTagger().fit(X, y)
+    z = tagger.predict(X[:1])[0].tolist()
+    assert tagger.score(X[:1], [z]) == 0
+    assert tagger.score(X[:1], [["new", *z[1:]]]) == pytest.approx(-1 / len(z))
+    assert tagger.score(X[:1], [["new", *z[1:]]], loss="sequence-zero-one") == -1
+    unary, pairwise = np.array([[0.0, 1], [3, 0]]), np.arange(16.0).reshape(2, 2, 2, 2)
+    loss = tl.losses.ChainCost(unary, pairwise)
+    forest = Forest.chains([3])
+    found = loss.packed_loss(forest, np.array([0, 1, 1]), np.array([1, -1, 0]))
+    assert found == unary[0, 1] + unary[1].max() + unary[1, 0] + pairwise[0, 1].max() + pairwise[1, 1].max()
 
 
 # -- the order of ordinal labels ---------------------------------------------------------------------------------------
