@@ -184,7 +184,7 @@ def as_loss(spec: Any) -> Loss:
     return loss
 
 
-def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:
+def check_features(estimator: Any, X: Any, dtypes: list[Any]) -> tuple[Any, dict[str, Any]]:
     """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
     X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)

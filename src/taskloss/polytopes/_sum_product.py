@@ -60,7 +60,7 @@ def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array],
 
 def _scaled(
     forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray | None, pairs: str
-) -> tuple | None:
+) -> tuple[Any, ...] | None:
     """The recursion in probabilities, as the compiled one has it (see there), all trees at a time; None where it could underflow."""
     shared = pairwise.ndim == 2
     top, shift = unary.max(axis=1), pairwise.max(axis=(-2, -1), keepdims=True)
@@ -113,7 +113,7 @@ def _narrow(x: np.ndarray) -> bool:
     return bool(((x >= -_SPREAD) | np.isneginf(x)).all())
 
 
-def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
+def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple[Any, ...]:
     xp = array_namespace(unary)
     beliefs, messages, scale = _upward(forest, unary, pairwise)
     root = _lse(beliefs[0], axis=-1)
@@ -153,7 +153,7 @@ def marginals(
     weights: np.ndarray | None = None,
     compiled: bool | None = None,
     out: np.ndarray | None = None,
-) -> tuple:
+) -> tuple[Any, ...]:
     """log-partition of each tree, marginals of nodes and of edges ("all", their "sum", or "none"), times the weight of each tree.
 
     `out` is room for the nodes' marginals, which the compiled path uses.
@@ -173,7 +173,7 @@ def marginals(
 
 def _compiled(
     forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str, out: np.ndarray | None
-) -> tuple:
+) -> tuple[Any, ...]:
     """The compiled recursion; where each edge has its own matrix, in blocks, so that their exponentials stay few."""
     k = unary.shape[1]
     log_z, mu = np.zeros(len(forest)), np.empty(unary.shape) if out is None else out
