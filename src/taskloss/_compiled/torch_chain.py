@@ -82,7 +82,8 @@ def _chain(
     if on_triton(unary):
         from . import triton_chain
 
-        out = _empty(unary, pairwise, what, torch.empty if lengths is None else torch.zeros)
+        full = lengths is None and unary.shape[1] > 1
+        out = _empty(unary, pairwise, what, torch.empty if full else torch.zeros)
         triton_chain.chain(unary, pairwise, start, end, lengths, tags, what, out)
         return out
     value, nodes, pairs = scaled(unary, pairwise, start, end, lengths, what)
@@ -167,10 +168,11 @@ def inside(x: Tensor, lengths: Any) -> Tensor:
 
 
 def path_score(unary: Tensor, pairwise: Tensor, start: Any, end: Any, lengths: Any, tags: Tensor) -> Tensor:
-    """<scores, phi(tags)> in float64; tags beyond a sequence's length may be anything."""
+    """<scores, phi(tags)> in float64, NaN where a tag is no state; tags beyond a sequence's length may be anything."""
     keep = inside(unary, lengths)
-    tags = torch.where(keep, tags, 0)
+    tags, unknown = _known(tags, keep, unary.shape[2])
     score = torch.where(keep, unary.gather(2, tags[..., None])[..., 0].double(), 0.0).sum(1)
+    score = torch.where(unknown.any(1), math.nan, score)
     before, after = tags[:, :-1], tags[:, 1:]
     if pairwise.ndim == 2:
         steps = pairwise[before, after]
@@ -182,10 +184,16 @@ def path_score(unary: Tensor, pairwise: Tensor, start: Any, end: Any, lengths: A
     return score if end is None else score + end.double()[at_ends(tags, lengths)]
 
 
+def _known(tags: Tensor, keep: Tensor, states: int) -> tuple[Tensor, Tensor]:
+    """Tags, 0 where they do not count or are no states, and which are none."""
+    unknown = keep & ((tags < 0) | (tags >= states))
+    return torch.where(keep & ~unknown, tags, 0), unknown
+
+
 def _indicators(nodes: Tensor, pairs: Tensor, lengths: Any, tags: Tensor) -> None:
     """Add phi(tags) in place."""
     keep = inside(nodes, lengths)
-    tags = torch.where(keep, tags, 0)
+    tags, _ = _known(tags, keep, nodes.shape[2])
     nodes.scatter_add_(2, tags[..., None], keep[..., None].to(nodes.dtype))
     step, states = keep[:, 1:].to(pairs.dtype), nodes.shape[2]
     code = tags[:, :-1] * states + tags[:, 1:]

@@ -1,0 +1,10 @@
+"""Losses and structured layers for networks: `TaskLoss`, `CRF` and `OrderedThresholds`."""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError('taskloss.torch needs PyTorch: pip install "taskloss[torch]".') from error
+
+from .crf import CRF
+
+__all__ = ["CRF"]
