@@ -20,4 +20,6 @@ def check_floating(x: Tensor, what: str) -> None:
 
 def check_same_device(x: Tensor, other: Tensor, what: str) -> None:
     if other.device != x.device:
-        raise ValueError(f"Scores are on {x.device}, but {what} on {other.device}: move them with .to({str(x.device)!r}).")
+        raise ValueError(
+            f"Scores are on {x.device}, but {what} on {other.device}: move them with .to({str(x.device)!r})."
+        )

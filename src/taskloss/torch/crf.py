@@ -77,7 +77,12 @@ class CRF(nn.Module):
         super().__init__()
         if num_tags < 1:
             raise ValueError(f"num_tags must be at least 1, got {num_tags}.")
-        self.num_tags, self.batch_first, self.ignore_index, self.validate = num_tags, batch_first, ignore_index, validate
+        self.num_tags, self.batch_first, self.ignore_index, self.validate = (
+            num_tags,
+            batch_first,
+            ignore_index,
+            validate,
+        )
         self.start_transitions = nn.Parameter(torch.empty(num_tags))
         self.end_transitions = nn.Parameter(torch.empty(num_tags))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags))
