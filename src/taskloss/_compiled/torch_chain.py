@@ -42,9 +42,12 @@ def chain(
 
     The last is (B, K, K), summed over the positions of a sequence, where the sequences share a table and `what` is
     SUMS, and (B, T - 1, K, K) elsewhere; with VALUE both are empty. Everything is float32, or float64 where an input
-    is. Positions beyond a sequence's length have no part in it.
+    is. Positions beyond a sequence's length have no part in it. The value is NaN where a tag is no state or a length
+    no number of positions.
     """
-    return torch.ops.taskloss.chain(unary, pairwise, start, end, lengths, tags, what)
+    if torch.compiler.is_compiling():  # a compiler needs an operator, whose own autograd costs 0.1 ms a call
+        return torch.ops.taskloss.chain(unary, pairwise, start, end, lengths, tags, what)
+    return _Chain.apply(unary, pairwise, start, end, lengths, tags, what)
 
 
 def _dtype(unary: Tensor, pairwise: Tensor) -> torch.dtype:
@@ -86,7 +89,11 @@ def _chain(
         out = _empty(unary, pairwise, what, torch.empty if full else torch.zeros)
         triton_chain.chain(unary, pairwise, start, end, lengths, tags, what, out)
         return out
+    given = lengths
+    lengths = None if given is None else given.clamp(1, unary.shape[1])
     value, nodes, pairs = scaled(unary, pairwise, start, end, lengths, what)
+    if given is not None:
+        value = torch.where(given == lengths, value, math.nan)
     if tags is not None:
         score = path_score(unary, pairwise, start, end, lengths, tags)
         value = score - value
@@ -128,11 +135,12 @@ def _second_order(by_nodes: Any, by_pairs: Any, inputs: tuple, lengths: Any, wha
     """Derivatives of the marginals, by differentiating their definition."""
     create = torch.is_grad_enabled()
     with torch.enable_grad():
-        leaves = [
+        leaves: list[Any] = [
             x if x is None or (create and x.requires_grad) else x.detach().requires_grad_(x.requires_grad)
             for x in inputs
         ]
-        _, nodes, pairs = definition(*leaves, lengths, what)
+        unary, pairwise, start, end = leaves
+        _, nodes, pairs = definition(unary, pairwise, start, end, lengths, what)
         terms = [(b * x).sum() for b, x in ((by_nodes, nodes), (by_pairs, pairs)) if b is not None]
         wanted = [i for i, x in enumerate(leaves) if x is not None and x.requires_grad]
         found = torch.autograd.grad(
@@ -151,9 +159,21 @@ def _save(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.save_for_backward(*scores, lengths, *output[1:])
 
 
+class _Chain(torch.autograd.Function):
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        return _chain(*inputs)
+
+    setup_context = staticmethod(_save)
+    backward = staticmethod(_backward)
+
+
 def at_ends(x: Tensor, lengths: Any) -> Tensor:
     """The rows of the last positions."""
-    return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
+    if lengths is None:
+        return x[:, -1]
+    at = (lengths - 1).clamp(0, x.shape[1] - 1).reshape(-1, *[1] * (x.ndim - 1))
+    return x.gather(1, at.expand(-1, 1, *x.shape[2:]))[:, 0]
 
 
 def inside(x: Tensor, lengths: Any) -> Tensor:
@@ -343,8 +363,7 @@ def _by_length(lengths: Any, batch: int, length: int) -> tuple[Any, list[int]]:
     """Sequences from long to short, None where all have the same length; and how many reach each position."""
     if lengths is None:
         return None, [batch] * length
-    found = lengths.tolist()
-    if min(found) == length:
+    if min(lengths.tolist()) == length:
         return None, [batch] * length
     alive = torch.bincount(lengths.cpu(), minlength=length + 1).flip(0).cumsum(0).flip(0)[1:].tolist()
     return torch.argsort(lengths, descending=True, stable=True), alive

@@ -57,7 +57,9 @@ def _chain_kernel(
     b = tl.program_id(0).to(tl.int64)
     n = T
     if HAS_LENGTHS:
-        n = tl.load(LENGTHS + b).to(tl.int32)
+        given = tl.load(LENGTHS + b)
+        proper = (given >= 1) & (given <= T)
+        n = tl.where(proper, given, 1).to(tl.int32)
     U += b * u_b
     P += b * p_b
     TAGS += b * y_b
@@ -81,7 +83,7 @@ def _chain_kernel(
     a = tl.load(U + k * u_k, mask=real, other=none).to(REAL)
     if HAS_START:
         a += tl.load(START + k, mask=real, other=0.0).to(REAL)
-    coming = tl.load(U + u_t + k * u_k, mask=real & (1 < n), other=none).to(REAL)
+    coming = tl.load(U + u_t + k * u_k, mask=real & (n > 1), other=none).to(REAL)
     for t in range(1, n):
         u = coming
         coming = tl.load(U + (t + 1) * u_t + k * u_k, mask=real & (t + 1 < n), other=none).to(REAL)
@@ -112,7 +114,11 @@ def _chain_kernel(
     w = tl.exp(a - top)
     total = tl.sum(w, 0)
     value += top.to(tl.float64) + tl.log(total).to(tl.float64)
-    tl.store(VALUE + b, -value if HAS_TAGS else value)
+    if HAS_TAGS:
+        value = -value
+    if HAS_LENGTHS:
+        value = tl.where(proper, value, float("nan"))
+    tl.store(VALUE + b, value)
 
     # Downward: what lies ahead of t is h_t(i) = log sum_j exp(p(i, j) + x(j)), x = u_{t+1} + h_{t+1}.
     if GRADIENT:
@@ -214,7 +220,9 @@ def _viterbi_kernel(
     b = tl.program_id(0).to(tl.int64)
     n = T
     if HAS_LENGTHS:
-        n = tl.load(LENGTHS + b).to(tl.int32)
+        given = tl.load(LENGTHS + b)
+        proper = (given >= 1) & (given <= T)
+        n = tl.where(proper, given, 1).to(tl.int32)
     U += b * u_b
     P += b * p_b
     FROM += b * T * K
@@ -247,7 +255,10 @@ def _viterbi_kernel(
     if HAS_END:
         a += tl.load(END + k, mask=real, other=0.0).to(REAL)
     best, state = tl.max(a, 0, return_indices=True)
-    tl.store(SCORE + b, score + best.to(tl.float64))
+    score += best.to(tl.float64)
+    if HAS_LENGTHS:
+        score = tl.where(proper, score, float("nan"))
+    tl.store(SCORE + b, score)
     tl.store(STATES + n - 1, state.to(tl.int64))
     for back in range(1, n):
         t = n - back

@@ -6,5 +6,7 @@ except ImportError as error:
     raise ImportError('taskloss.torch needs PyTorch: pip install "taskloss[torch]".') from error
 
 from .crf import CRF
+from .heads import OrderedThresholds
+from .loss import TaskLoss
 
-__all__ = ["CRF"]
+__all__ = ["CRF", "OrderedThresholds", "TaskLoss"]

@@ -65,6 +65,10 @@ class CRF(nn.Module):
     2
     """
 
+    _step_limits: Tensor | None
+    _start_limits: Tensor | None
+    _end_limits: Tensor | None
+
     def __init__(
         self,
         num_tags: int,
@@ -253,7 +257,9 @@ class CRF(nn.Module):
             raise ValueError(
                 f"Emissions must have shape {axes} with {self.num_tags} tags, got {tuple(emissions.shape)}."
             )
-        start, end, pairs = self.start_transitions, self.end_transitions, self.transitions
+        start: Tensor = self.start_transitions
+        end: Tensor = self.end_transitions
+        pairs: Tensor = self.transitions
         if start.device != emissions.device:
             raise ValueError(
                 f"Emissions are on {emissions.device}, but the CRF on {start.device}: move it with .to({str(emissions.device)!r})."

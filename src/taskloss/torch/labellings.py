@@ -46,6 +46,7 @@ class Labellings:
     ):
         self.nodes, self.pairs, self.start, self.end, self.parents = nodes, pairs, start, end, parents
         self.validate = validate and not torch.compiler.is_compiling()
+        self._mask: Tensor | None = None
         check_floating(nodes, "scores of nodes")
         if nodes.ndim != 3 or not nodes.shape[1]:
             raise ValueError(
@@ -74,13 +75,8 @@ class Labellings:
                     f"The mask must have one entry for each position, {(batch, length)}, got {tuple(mask.shape)}."
                 )
             check_same_device(self.nodes, mask, "the mask")
-            mask = mask.bool()
-            if self.validate:
-                holes = (mask[:, 1:] & ~mask[:, :-1]).any(1)
-                empty = ~mask[:, 0]
-                if found_bad(holes | empty):
-                    _refuse_mask(holes & mask[:, 0], empty)
-            return mask.sum(1)
+            self._mask = mask.bool()
+            return self._mask.sum(1)
         if lengths is None:
             return None
         lengths = torch.as_tensor(lengths, device=self.nodes.device)
@@ -88,14 +84,7 @@ class Labellings:
             raise ValueError(
                 f"lengths must be {batch} whole numbers, one for each sequence, got shape {tuple(lengths.shape)} and {lengths.dtype}."
             )
-        lengths = lengths.long()
-        if self.validate and found_bad((lengths < 1) | (lengths > length)):
-            values = lengths.tolist()
-            at = next(i for i, n in enumerate(values) if not 1 <= n <= length)
-            raise ValueError(
-                f"Sequence {at} has length {values[at]}: lengths go from 1 to the number of positions, {length}; drop empty sequences."
-            )
-        return lengths
+        return lengths.long()
 
     # -- the law -----------------------------------------------------------------------------------------------------
 
@@ -136,10 +125,19 @@ class Labellings:
 
     def log_partition(self) -> Tensor:
         """log of the sum over labellings of exp(score), (B,)."""
-        value = self._run(None, self._gradient)[0]
-        if self.validate and found_bad(~torch.isfinite(value)):
-            self._explain(value, None, value)
-        return value
+        return self._checked(self._run(None, self._gradient))[0]
+
+    def _fine(self, value: Tensor) -> bool:
+        """Whether everything is in order, read from the result: on a GPU all work is waiting for this once."""
+        fine = torch.isfinite(value).all()
+        if self._mask is not None:
+            fine &= ~(self._mask[:, 1:] > self._mask[:, :-1]).any()
+        return bool(fine)
+
+    def _checked(self, found: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        if self.validate and not self._fine(found[0]):
+            self._explain(found[0], None, found[0])
+        return found
 
     def log_likelihood(self, tags: Tensor, ignore_index: int | None = None) -> Tensor:
         """log p(tags), (B,). Where a tag is `ignore_index` any state will do, and the sum over them is taken.
@@ -157,7 +155,8 @@ class Labellings:
         check_same_device(self.nodes, tags, "tags")
         tags = tags.long()
         value = self._run(tags, self._gradient)[0]
-        if self.validate and found_bad(~torch.isfinite(value)):
+        if self.validate and not self._fine(value):
+            self._refuse_lengths()
             # Unknown tags have made the value NaN: only then is the second sum worth its while.
             if ignore_index is not None and found_bad((tags == ignore_index) & inside(tags, self.lengths)):
                 self._refuse_tags(tags, ignore_index)
@@ -184,19 +183,15 @@ class Labellings:
 
     def marginals(self, pairs: bool = False) -> tuple[Tensor, Tensor | None]:
         """P(y_t = a), (B, T, K), and of neighbouring pairs (B, T - 1, K, K) where asked for; zero beyond a sequence's end."""
-        value, mu, joint = self._run(None, EACH if pairs else SUMS)
-        if self.validate and found_bad(~torch.isfinite(value)):
-            self._explain(value, None, value)
+        _, mu, joint = self._checked(self._run(None, EACH if pairs else SUMS))
         return mu, joint if pairs else None
 
     def entropy(self) -> Tensor:
         """-sum over labellings of p log p = log-partition - <marginals, scores>, in float64 inside, (B,)."""
-        own = [None if x is None else x.double() for x in (self.nodes, self.pairs, self.start, self.end)]
-        wide = Labellings(*own, None, self.lengths, self.parents, self.validate)  # type: ignore[arg-type]
-        nodes, pairs, start, end = own
-        value, mu, joint = wide._run(None, SUMS)
-        if self.validate and found_bad(~torch.isfinite(value)):
-            self._explain(value, None, value)
+        nodes, pairs = self.nodes.double(), self.pairs.double()
+        start, end = (None if x is None else x.double() for x in (self.start, self.end))
+        wide = Labellings(nodes, pairs, start, end, None, self.lengths, self.parents, False)
+        value, mu, joint = self._checked(wide._run(None, SUMS))
         mean = _dot(mu, nodes).sum((1, 2)) + _dot(joint, pairs).flatten(1).sum(1)
         if start is not None:
             mean = mean + _dot(mu[:, 0], start).sum(1)
@@ -211,6 +206,7 @@ class Labellings:
         batch, length, _ = self.nodes.shape
         if self.parents is not None:
             return Forest.copies(np.asarray(self.parents), batch)
+        self._refuse_lengths()
         return Forest.chains([length] * batch if self.lengths is None else self.lengths.tolist())
 
     def pack(self, x: Tensor) -> np.ndarray:
@@ -249,7 +245,7 @@ class Labellings:
             score, states = triton_chain.viterbi(
                 self.nodes.detach(), self.pairs.detach(), self.start, self.end, self.lengths
             )
-            if self.validate and found_bad(~torch.isfinite(score)):
+            if self.validate and not self._fine(score):
                 self._explain(score, None, score)
         else:
             found, packed = maximise(self.forest, *self.packed_scores())
@@ -313,8 +309,30 @@ class Labellings:
                 f"Tags must be codes from 0 to {states - 1}, got {int(tags[b, t])} at position {t} of sequence {b}."
             )
 
+    def _refuse_lengths(self) -> None:
+        if self._mask is not None:
+            mask = self._mask
+            if found_bad(~mask[:, 0]):
+                at = int(torch.nonzero(~mask[:, 0])[0])
+                raise ValueError(
+                    f"Sequence {at} is empty, or its mask does not begin with a position that counts: drop it, or pad at the end."
+                )
+            holes = (mask[:, 1:] > mask[:, :-1]).any(1)
+            if found_bad(holes):
+                raise ValueError(
+                    f"The mask of sequence {int(torch.nonzero(holes)[0])} has a hole: the positions that count must come first; move the padding to the end."
+                )
+        elif self.lengths is not None:
+            most, values = self.nodes.shape[1], self.lengths.tolist()
+            for at, n in enumerate(values):
+                if not 1 <= n <= most:
+                    raise ValueError(
+                        f"Sequence {at} has length {n}: lengths go from 1 to the number of positions, {most}; drop empty sequences."
+                    )
+
     def _explain(self, value: Tensor, tags: Tensor | None, log_z: Tensor) -> None:
         """One clear sentence on why a value is not finite."""
+        self._refuse_lengths()
         keep = inside(self.nodes, self.lengths)
         bad = (torch.isnan(self.nodes) | torch.isposinf(self.nodes)).any(2) & keep
         if found_bad(bad):
@@ -342,16 +360,6 @@ class Labellings:
         raise ValueError(f"The scores of sequence {at} are too large to be added up.")
 
 
-def _dot(p: Tensor, score: Tensor | None) -> Tensor:
-    """p times scores, zero where p is, also where the score is -inf."""
-    return p * torch.where(torch.isneginf(score), 0.0, score)  # type: ignore[arg-type]
-
-
-def _refuse_mask(holes: Tensor, empty: Tensor) -> None:
-    if bool(empty.any()):
-        raise ValueError(
-            f"Sequence {int(torch.nonzero(empty)[0])} is empty, or its mask does not begin with a position that counts: drop it, or pad at the end."
-        )
-    raise ValueError(
-        f"The mask of sequence {int(torch.nonzero(holes)[0])} has a hole: the positions that count must come first; move the padding to the end."
-    )
+def _dot(p: Tensor, score: Any) -> Tensor:
+    """p times scores, zero where p is, also where the score is -inf or stands for nothing."""
+    return p * torch.where(torch.isfinite(score), score, 0.0)
