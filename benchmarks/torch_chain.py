@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import statistics
 import subprocess
@@ -143,7 +144,7 @@ def decoding(device: str, sizes: list[tuple[int, int, int]]) -> list[list[Any]]:
     for size in sizes:
         both, (emissions, _, mask) = layers(size[2], device), batch(size, device)
         with torch.no_grad():
-            works = {name: lambda at=layer: at.decode(emissions, mask=mask) for name, layer in both.items()}
+            works = {name: functools.partial(layer.decode, emissions, mask=mask) for name, layer in both.items()}
             one, other = (work() for work in works.values())
             assert sum(a != b for a, b in zip(one, other, strict=True)) <= 1  # a tie may go either way
             found, spread = side_by_side(works, device)
@@ -220,16 +221,20 @@ def transformer_share(length: int = 384, size: int = 32, states: int = 32) -> tu
     return tuple(statistics.median(column) for column in zip(*found, strict=True))  # type: ignore[return-value]
 
 
-def main() -> None:
+def main(devices: list[str]) -> None:
     torch.set_num_threads(2)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    for device in devices or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        measure(device)
+
+
+def measure(device: str) -> None:
     sizes = CPU_SIZES if device == "cpu" else GPU_SIZES
     note = (
         f"{where(device)} Likelihood and gradients of one batch, sequences of half to full length, Python included; medians of three turns that "
         "alternate, and the range of the turns' ratios; memory is the most that one step takes beyond its inputs."
     )
     name = table_name(device)
-    peers = ["pytorch-crf"] if device == "cpu" else []
+    peers = ["pytorch-crf"]
     write_table(name, "A CRF layer beside pytorch-crf: one training step", HEADER, training(device, sizes), peers, note)
     write_table(
         f"{name}_decode",
@@ -268,4 +273,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

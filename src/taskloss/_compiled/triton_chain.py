@@ -266,13 +266,18 @@ def _viterbi_kernel(
         tl.store(STATES + t - 1, state.to(tl.int64))
 
 
-def _shape(unary: torch.Tensor, pairwise: torch.Tensor) -> tuple[int, int, int, tuple[int, int], Any]:
+def _shape(unary: torch.Tensor, pairwise: torch.Tensor) -> tuple[int, int, tuple[int, int], Any]:
     """Block, piece, strides of the pairs' scores, and what to compute in."""
     block = max(16, triton.next_power_of_2(unary.shape[2]))
     piece = min(block, max(16, _PIECE // block))
     steps = (0, 0) if pairwise.ndim == 2 else (pairwise.stride(0), pairwise.stride(1))
     double = torch.float64 in (unary.dtype, pairwise.dtype)
-    return block, piece, {16: 1, 32: 1, 64: 4, 128: 16}.get(block, 8), steps, tl.float64 if double else tl.float32
+    return block, piece, steps, tl.float64 if double else tl.float32
+
+
+def _warps(block: int) -> int:
+    """Warps of a program: as many as give each thread about 32 entries of a table or of a piece."""
+    return {16: 1, 32: 1, 64: 4}.get(block, 16 if block <= _RESIDENT else 8)
 
 
 def chain(
@@ -289,7 +294,7 @@ def chain(
     value, nodes, pairs = out
     batch, length, states = unary.shape
     pairwise = pairwise.contiguous()
-    block, piece, warps, steps, real = _shape(unary, pairwise)
+    block, piece, steps, real = _shape(unary, pairwise)
     resident = pairwise.ndim == 2 and block <= _RESIDENT
     ahead = torch.empty_like(nodes)
     exchange = value if resident else value.new_empty(batch, states)
@@ -301,7 +306,7 @@ def chain(
             ahead, exchange, value, nodes, pairs, length, states,
             BLOCK=block, PIECE=piece, RESIDENT=resident, EACH=pairs.ndim == 4, GRADIENT=what > 0,
             HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None,
-            HAS_TAGS=tags is not None, REAL=real, num_warps=warps if resident else 8,
+            HAS_TAGS=tags is not None, REAL=real, num_warps=_warps(block),
         )  # fmt: skip
 
 
@@ -311,7 +316,7 @@ def viterbi(
     """The best score of each sequence (float64) and its states (B, T), zero beyond its length."""
     batch, length, states = unary.shape
     pairwise = pairwise.contiguous()
-    block, piece, warps, steps, real = _shape(unary, pairwise)
+    block, piece, steps, real = _shape(unary, pairwise)
     options: dict[str, Any] = {"device": unary.device}
     origin = torch.empty((batch, length, states), dtype=torch.int32, **options)
     kind = torch.float64 if real == tl.float64 else torch.float32
@@ -324,6 +329,6 @@ def viterbi(
             unary if end is None else end.contiguous(), unary if lengths is None else lengths,
             origin, exchange, score, path, length, states, BLOCK=block, PIECE=piece,
             HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None, REAL=real,
-            num_warps=warps if block <= 64 else 8,
+            num_warps=_warps(block),
         )  # fmt: skip
     return score, path

@@ -4,7 +4,8 @@ Trees travel packed: the nodes of all of them in one array, each tree's root fir
 children. A chain is the tree whose nodes are in a row. Scores are `unary` (nodes, states) and `pairwise`, a matrix
 [parent's state, child's state] that all edges share, or one for each edge in the order of their lower ends; -inf
 forbids. Every answer passes values up to the root and decisions down; the plain path does so level by level over all
-trees, in logarithms, for NumPy and torch alike, and the compiled path tree by tree.
+trees, in logarithms, for NumPy and torch alike, and the compiled path tree by tree. Chains of one length that come as
+tensors go to `_compiled.torch_chain`, which has gradients of its own and a kernel for GPUs.
 """
 
 from __future__ import annotations
@@ -92,6 +93,12 @@ class Forest:
                 depth[nodes] = depth[self.parents[nodes]] + 1
         order = np.argsort(depth, kind="stable")
         return np.split(order, np.cumsum(np.bincount(depth))[:-1])
+
+    @cached_property
+    def chain_length(self) -> int | None:
+        """The length of the trees where all are chains of one length."""
+        same = self.lengths[0] if len(self) and (self.lengths == self.lengths[0]).all() else None
+        return None if same is None or (self.parents[self.children] != self.children - 1).any() else int(same)
 
     @cached_property
     def place(self) -> np.ndarray:
@@ -291,6 +298,8 @@ def marginals(
     """
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
+    if "torch" in array_namespace(unary).__name__ and forest.chain_length is not None:
+        return _tensors(forest, unary, pairwise, weights, pairs)
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
         log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs)
     else:
@@ -298,6 +307,21 @@ def marginals(
     if isinstance(log_z, np.ndarray):
         forest.refuse(log_z)
     return log_z, mu, pair
+
+
+def _tensors(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
+    """Chains of one length as a padded batch; scores that are shared stay one table."""
+    from .._compiled.torch_chain import EACH, SUMS, chain
+
+    count, length, k = len(forest), forest.chain_length, unary.shape[1]
+    table = pairwise if pairwise.ndim == 2 else pairwise.reshape(count, -1, k, k)
+    scores = unary.reshape(count, length, k), table
+    log_z, mu, pair = chain(*scores, what=EACH if pairs == "all" else SUMS)
+    if weights is not None:
+        each = array_namespace(unary).asarray(weights, dtype=mu.dtype, device=mu.device)
+        mu, pair = (x * each.reshape(-1, *[1] * (x.ndim - 1)) for x in (mu, pair))
+    mu, pair = mu.reshape(-1, k), pair.reshape(-1, k, k)
+    return log_z, mu, None if pairs == "none" else pair if pairs == "all" else pair.sum(0)
 
 
 def _compiled(
