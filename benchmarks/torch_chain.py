@@ -16,7 +16,8 @@ import torch
 import torchcrf
 
 from benchmarks.common import write_table
-from taskloss._compiled.torch_chain import SUMS, chain, definition
+from taskloss._compiled.torch_chain import chain
+from taskloss._compiled.torch_definition import SUMS, definition
 from taskloss.torch import CRF
 
 CPU_SIZES = [(64, 20, 26), (32, 128, 64)]

@@ -8,8 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from taskloss._compiled import torch_chain  # noqa: E402
-from taskloss._compiled.torch_chain import EACH, SUMS, VALUE, chain, definition, path_score, scaled  # noqa: E402
+from taskloss._compiled import torch_products  # noqa: E402
+from taskloss._compiled.torch_chain import chain  # noqa: E402
+from taskloss._compiled.torch_definition import EACH, SUMS, VALUE, definition, inside, path_score  # noqa: E402
+from taskloss._compiled.torch_products import scaled  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 every_device = pytest.mark.parametrize("device", DEVICES)
@@ -134,7 +136,7 @@ def test_gradients_of_the_first_two_orders(device, own, tagged):
     second = torch.autograd.grad((g**3).sum(), leaf)
     mu = sign * definition(*leaf, lengths, SUMS)[1]
     if tagged:
-        keep = torch_chain.inside(mu, lengths)[..., None]
+        keep = inside(mu, lengths)[..., None]
         mu = mu + torch.nn.functional.one_hot(tags, 3) * keep
     expected = torch.autograd.grad(((weight[:, None, None] * mu) ** 3).sum(), leaf)
     for a, b in zip(second, expected, strict=True):
@@ -161,7 +163,7 @@ def test_what_is_forbidden_by_large_numbers_need_not_leave_the_products(monkeypa
     scores, lengths, _ = problem(4, 6, 4)
     scores[1] = torch.where(torch.isinf(scores[1]), -1e4, scores[1])
     wanted = definition(*scores, lengths, SUMS)
-    monkeypatch.setattr(torch_chain, "definition", None)
+    monkeypatch.setattr(torch_products, "definition", None)
     for found, right in zip(scaled(*scores, lengths, SUMS), wanted, strict=True):
         torch.testing.assert_close(found, right)
 
@@ -199,7 +201,7 @@ def test_nothing_allowed_and_unknown_tags_show_in_the_value(device):
 def test_padding_may_hold_anything(device):
     scores, lengths, tags = problem(own=True, device=device)
     value, nodes, pairs = chain(*scores, lengths, tags, SUMS)
-    outside = ~torch_chain.inside(scores[0], lengths)
+    outside = ~inside(scores[0], lengths)
     scores[0][outside] = math.nan
     scores[1][outside[:, 1:]] = math.inf
     tags[outside] = -100

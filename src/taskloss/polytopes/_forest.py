@@ -311,7 +311,8 @@ def marginals(
 
 def _tensors(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
     """Chains of one length as a padded batch; scores that are shared stay one table."""
-    from .._compiled.torch_chain import EACH, SUMS, chain
+    from .._compiled.torch_chain import chain
+    from .._compiled.torch_definition import EACH, SUMS
 
     count, length, k = len(forest), forest.chain_length, unary.shape[1]
     table = pairwise if pairwise.ndim == 2 else pairwise.reshape(count, -1, k, k)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .._compiled import torch_chain
-from .._compiled.torch_chain import EACH, SUMS, VALUE, at_ends, inside
+from .._compiled.torch_definition import EACH, SUMS, VALUE, at_ends, inside
 from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
