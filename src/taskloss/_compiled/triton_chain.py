@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 _RESIDENT = 128  # states whose table fits a program's registers
-_PIECE = 8192  # entries of a table that are read together
+_PIECE = 16384  # entries of a table that are read together
 
 
 @triton.jit
@@ -275,9 +275,11 @@ def _shape(unary: torch.Tensor, pairwise: torch.Tensor) -> tuple[int, int, tuple
     return block, piece, steps, tl.float64 if double else tl.float32
 
 
-def _warps(block: int) -> int:
-    """Warps of a program: as many as give each thread about 32 entries of a table or of a piece."""
-    return {16: 1, 32: 1, 64: 4}.get(block, 16 if block <= _RESIDENT else 8)
+def _warps(block: int, batch: int) -> int:
+    """Warps of a program, as measured on an H200: more for larger tables, fewer where sequences alone fill the GPU."""
+    if block <= 32:
+        return 4 if batch < 256 else 1
+    return 8 if block <= _RESIDENT else 16
 
 
 def chain(
@@ -306,7 +308,7 @@ def chain(
             ahead, exchange, value, nodes, pairs, length, states,
             BLOCK=block, PIECE=piece, RESIDENT=resident, EACH=pairs.ndim == 4, GRADIENT=what > 0,
             HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None,
-            HAS_TAGS=tags is not None, REAL=real, num_warps=_warps(block),
+            HAS_TAGS=tags is not None, REAL=real, num_warps=_warps(block, batch),
         )  # fmt: skip
 
 
@@ -329,6 +331,6 @@ def viterbi(
             unary if end is None else end.contiguous(), unary if lengths is None else lengths,
             origin, exchange, score, path, length, states, BLOCK=block, PIECE=piece,
             HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None, REAL=real,
-            num_warps=_warps(block),
+            num_warps=_warps(block, batch),
         )  # fmt: skip
     return score, path

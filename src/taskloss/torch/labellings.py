@@ -18,6 +18,8 @@ from .checks import check_floating, check_same_device, found_bad
 
 Tensor = torch.Tensor
 
+_COMPILED_WORK = 1 << 16  # sums from which Viterbi is compiled: a layer that decodes once decodes again
+
 
 class Labellings:
     """A batch of chains, or of copies of one tree, with scores for the states of nodes and of neighbouring pairs.
@@ -248,7 +250,8 @@ class Labellings:
             if self.validate and not self._fine(score):
                 self._explain(score, None, score)
         else:
-            found, packed = maximise(self.forest, *self.packed_scores())
+            unary, pairs = self.packed_scores()
+            found, packed = maximise(self.forest, unary, pairs, unary.size * unary.shape[1] >= _COMPILED_WORK)
             score, states = torch.from_numpy(found).to(self.nodes.device), self.unpack(packed)
         return score.to(torch.promote_types(self.nodes.dtype, torch.float32)), states
 
