@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .torch_definition import EACH, SUMS, VALUE, at_ends, definition, inside, known_tags, path_score
+from .torch_definition import EACH, SUMS, VALUE, Path, at_ends, definition, path_score
 from .torch_products import scaled
 
 Tensor = torch.Tensor
@@ -94,10 +94,10 @@ def _chain(
     if given is not None:
         value = torch.where(given == lengths, value, math.nan)
     if tags is not None:
-        score = path_score(unary, pairwise, start, end, lengths, tags)
-        value = score - value
+        path = Path.of(tags, lengths, unary.shape[2])
+        value = path_score(unary, pairwise, start, end, lengths, tags, path) - value
         if what != VALUE:
-            _indicators(nodes.neg_(), pairs.neg_(), lengths, tags)
+            _indicators(nodes.neg_(), pairs.neg_(), path)
     kind = _dtype(unary, pairwise)
     return value.to(kind), nodes.to(kind), pairs.to(kind)
 
@@ -167,17 +167,14 @@ class _Chain(torch.autograd.Function):
     backward = staticmethod(_backward)
 
 
-def _indicators(nodes: Tensor, pairs: Tensor, lengths: Any, tags: Tensor) -> None:
+def _indicators(nodes: Tensor, pairs: Tensor, path: Path) -> None:
     """Add phi(tags) in place."""
-    keep = inside(nodes, lengths)
-    tags, _ = known_tags(tags, keep, nodes.shape[2])
-    nodes.scatter_add_(2, tags[..., None], keep[..., None].to(nodes.dtype))
-    step, states = keep[:, 1:].to(pairs.dtype), nodes.shape[2]
-    code = tags[:, :-1] * states + tags[:, 1:]
+    keep = path.keep.to(nodes.dtype)
+    nodes.scatter_add_(2, path.tags[..., None], keep[..., None])
     if pairs.ndim == 3:
-        pairs.view(len(pairs), -1).scatter_add_(1, code, step)
+        pairs.view(len(pairs), -1).scatter_add_(1, path.pairs, keep[:, 1:])
     else:
-        pairs.view(*pairs.shape[:2], -1).scatter_add_(2, code[..., None], step[..., None])
+        pairs.view(*pairs.shape[:2], -1).scatter_add_(2, path.pairs[..., None], keep[:, 1:, None])
 
 
 # -- registration -----------------------------------------------------------------------------------------------------

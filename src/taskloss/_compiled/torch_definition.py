@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,27 +28,36 @@ def inside(x: Tensor, lengths: Any) -> Tensor:
     return places < lengths[:, None]
 
 
-def path_score(unary: Tensor, pairwise: Tensor, start: Any, end: Any, lengths: Any, tags: Tensor) -> Tensor:
+class Path(NamedTuple):
+    """Tags (B, T) made safe to look up: which count, their codes, those of pairs, and the sequences with tags that are no states."""
+
+    keep: Tensor
+    tags: Tensor
+    pairs: Tensor
+    unknown: Tensor
+
+    @classmethod
+    def of(cls, tags: Tensor, lengths: Any, states: int) -> Path:
+        keep = inside(tags, lengths)
+        known = (tags >= 0) & (tags < states)
+        tags = torch.where(keep & known, tags, 0)
+        return cls(keep, tags, tags[:, :-1] * states + tags[:, 1:], (keep & ~known).any(1))
+
+
+def path_score(
+    unary: Tensor, pairwise: Tensor, start: Any, end: Any, lengths: Any, tags: Tensor, path: Path | None = None
+) -> Tensor:
     """<scores, phi(tags)> in float64, NaN where a tag is no state; tags beyond a sequence's length may be anything."""
-    keep = inside(unary, lengths)
-    tags, unknown = known_tags(tags, keep, unary.shape[2])
+    keep, tags, pairs, unknown = Path.of(tags, lengths, unary.shape[2]) if path is None else path
     score = torch.where(keep, unary.gather(2, tags[..., None])[..., 0].double(), 0.0).sum(1)
-    score = torch.where(unknown.any(1), math.nan, score)
-    before, after = tags[:, :-1], tags[:, 1:]
-    if pairwise.ndim == 2:
-        steps = pairwise[before, after]
-    else:
-        steps = pairwise.flatten(2).gather(2, (before * unary.shape[2] + after)[..., None])[..., 0]
+    table = pairwise.flatten(-2)
+    steps = table[pairs] if table.ndim == 1 else table.gather(2, pairs[..., None])[..., 0]
     score = score + torch.where(keep[:, 1:], steps.double(), 0.0).sum(1)
     if start is not None:
-        score = score + start.double()[tags[:, 0]]
-    return score if end is None else score + end.double()[at_ends(tags, lengths)]
-
-
-def known_tags(tags: Tensor, keep: Tensor, states: int) -> tuple[Tensor, Tensor]:
-    """Tags, 0 where they do not count or are no states, and which are none."""
-    unknown = keep & ((tags < 0) | (tags >= states))
-    return torch.where(keep & ~unknown, tags, 0), unknown
+        score = score + start[tags[:, 0]]
+    if end is not None:
+        score = score + end[at_ends(tags, lengths)]
+    return torch.where(unknown, math.nan, score)
 
 
 def _finite(x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .torch_definition import SUMS, VALUE, definition, inside
+from .torch_definition import SUMS, VALUE, definition
 
 Tensor = torch.Tensor
 
@@ -18,7 +18,7 @@ _SMALLEST = 1e-100
 def scaled(
     unary: Tensor, pairwise: Tensor, start: Any, end: Any, lengths: Any = None, what: int = SUMS
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`chain` without tags, in float64, by products of matrices over all sequences that are long enough.
+    """`chain` without tags, in float64 inside, by products of matrices over all sequences that are long enough.
 
     With x = exp(unary) and e = exp(pairwise), each brought to a maximum of one: s_t = a_{t-1} e and a_t = x_t s_t,
     divided by c_t where they get small; the c and the last sum multiply up to the partition function. Backwards
@@ -31,17 +31,18 @@ def scaled(
     """
     batch, length, states = unary.shape
     order, alive = _by_length(lengths, batch, length)
-    sorted_lengths = None if order is None else lengths[order]
-
-    x = unary.transpose(0, 1)
-    x = (x if order is None else x[:, order]).to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    ends: Any = length - 1
+    outside = None
+    x = unary
+    if order is not None:
+        x, ends = x[order], lengths[order] - 1
+        outside = (torch.arange(length, device=x.device)[:, None] > ends)[..., None]
+    x = x.transpose(0, 1).to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    rows = torch.arange(batch, device=x.device)
     if start is not None:
         x[0] += start
-    rows = torch.arange(batch, device=x.device)
-    ends = length - 1 if sorted_lengths is None else sorted_lengths - 1
     if end is not None:
         x[ends, rows] += end
-    outside = None if order is None else ~inside(unary, lengths).T[:, order, None]
     if outside is not None:
         x.masked_fill_(outside, 0.0)
     top, _, gap = _exponentiate(x, (2,), (0, 2))
@@ -53,51 +54,54 @@ def scaled(
         if outside is not None:
             e.masked_fill_(outside[1:, :, :, None], 0.0)
     top, spread, far = _exponentiate(e, (-2, -1), (0, 1) if e.ndim == 2 else (0, 2, 3))
-    value = value + (ends * top.squeeze() if e.ndim == 2 else top.sum((0, 2, 3)))
+    value += ends * top.squeeze() if e.ndim == 2 else top.sum((0, 2, 3))
     if far is not None:
         gap = far.expand(batch) if gap is None else torch.maximum(gap, far)
+    if outside is not None:
+        x.masked_fill_(outside, 0.0)
 
-    a, s, scale = _forward(x, e, alive, outside, 1 if gap is not None else _interval(spread, states))
+    a, s, scale = _forward(x, e, alive, 1 if gap is not None else _interval(spread, states))
     total = a[ends, rows].sum(1)
-    scale = scale + torch.log(total)
+    scale += torch.log(total)
     fine = torch.isfinite(scale)
     if gap is not None:
         fine &= torch.where(a > 0, a, 1.0).amin((0, 2)) >= _SMALLEST
         fine &= scale >= gap + (ends + 1) * math.log(states) + 30
-    value = value + scale
-    nodes, pairs = x.new_empty(0), x.new_empty(0)
+    found = [value.add_(scale)]
+    kind = unary.dtype if unary.dtype == torch.float64 else torch.promote_types(pairwise.dtype, torch.float32)
     if what != VALUE:
         x[ends, rows] /= total[:, None]
-        _backward_products(x, e, alive, None if gap is None else s == 0)
-        if outside is not None:
-            x.masked_fill_(outside, 0.0)
-        nodes = s.mul_(x).transpose(0, 1)
+        _backward(x, e, alive, None if gap is None else s == 0)
+        found.append(s.mul_(x).transpose(0, 1).to(kind, memory_format=torch.contiguous_format))
         if what == SUMS and e.ndim == 2:
             by_sequence = a[:-1].transpose(0, 1).contiguous(), x[1:].transpose(0, 1).contiguous()  # twice as fast
-            pairs = torch.bmm(by_sequence[0].transpose(1, 2), by_sequence[1]) * e
+            found.append((torch.bmm(by_sequence[0].transpose(1, 2), by_sequence[1]) * e).to(kind))
         else:
-            pairs = (a[:-1, :, :, None] * e * x[1:, :, None, :]).transpose(0, 1)
+            found.append((a[:-1, :, :, None] * e * x[1:, :, None, :]).transpose(0, 1).to(kind))
     if order is not None:
         back = torch.argsort(order)
-        value, fine = value[back], fine[back]
-        if what != VALUE:
-            nodes, pairs = nodes[back], pairs[back]
+        *found, fine = (part[back] for part in (*found, fine))
     if not bool(fine.all()):
         at = torch.nonzero(~fine)[:, 0]
         some = pairwise if pairwise.ndim == 2 else pairwise[at]
         mended = definition(unary[at], some, start, end, None if lengths is None else lengths[at], what)
-        value[at] = mended[0]
-        if what != VALUE:
-            nodes[at], pairs[at] = mended[1:]
-    return value, nodes, pairs
+        for part, right in zip(found, mended, strict=False):
+            part[at] = right.to(part.dtype)
+    return found[0], *(found[1:] if what != VALUE else (x.new_empty(0), x.new_empty(0)))
 
 
 def _by_length(lengths: Any, batch: int, length: int) -> tuple[Any, list[int]]:
     """Sequences from long to short, None where all have the same length; and how many reach each position."""
-    if lengths is None or min(lengths.tolist()) == length:
+    found = [length] if lengths is None else lengths.tolist()
+    if min(found) == length:
         return None, [batch] * length
-    alive = torch.bincount(lengths.cpu(), minlength=length + 1).flip(0).cumsum(0).flip(0)[1:].tolist()
-    return torch.argsort(lengths, descending=True, stable=True), alive
+    order = sorted(range(batch), key=lambda i: -found[i])
+    alive = [0] * length
+    for n in found:
+        alive[n - 1] += 1
+    for t in range(length - 1, 0, -1):
+        alive[t - 1] += alive[t]
+    return torch.tensor(order, device=lengths.device), alive
 
 
 def _exponentiate(x: Tensor, dims: tuple[int, ...], each: tuple[int, ...]) -> tuple[Tensor, float, Tensor | None]:
@@ -124,34 +128,36 @@ def _interval(spread: float, states: int) -> int:
     return max(1, int(200 / max(spread, math.log(states), 1e-3)))
 
 
-def _forward(x: Tensor, e: Tensor, alive: list[int], outside: Any, interval: int) -> tuple[Tensor, Tensor, Tensor]:
-    """a, s and the sum of log c; x is divided by c."""
-    make = torch.empty_like if outside is None else torch.zeros_like
+def _forward(x: Tensor, e: Tensor, alive: list[int], interval: int) -> tuple[Tensor, Tensor, Tensor]:
+    """a, s and the sum of log c; x is divided by c. Beyond a sequence's end x is zero, and so is a."""
+    batch = x.shape[1]
+    make = torch.empty_like if alive[-1] == batch else torch.zeros_like
     a, s = make(x), make(x)
     a[0], s[0] = x[0], 1.0
-    scale = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device)
+    scale = torch.zeros(batch, dtype=x.dtype, device=x.device)
     beliefs, messages, scores = a.unbind(0), s.unbind(0), x.unbind(0)
     for t in range(1, len(x)):
         n = alive[t]
         before, here, message, score = beliefs[t - 1], beliefs[t], messages[t], scores[t]
-        if n < x.shape[1]:
+        if n < 0.7 * batch:  # up to there products of zeros cost less than views
             if n == 0:
                 break
             before, here, message, score = before[:n], here[:n], message[:n], score[:n]
         if e.ndim == 2:
             torch.mm(before, e, out=message)
         else:
-            torch.bmm(before[:, None, :], e[t - 1, :n], out=message[:, None, :])
+            torch.bmm(before[:, None, :], e[t - 1, : len(before)], out=message[:, None, :])
         torch.mul(score, message, out=here)
         if t % interval == 0:
             c = here.sum(1, keepdim=True)
+            c += c == 0
             here /= c
             score /= c
-            scale[:n] += torch.log(c)[:, 0]
+            scale[: len(c)] += torch.log(c)[:, 0]
     return a, s, scale
 
 
-def _backward_products(x: Tensor, e: Tensor, alive: list[int], dead: Tensor | None) -> None:
+def _backward(x: Tensor, e: Tensor, alive: list[int], dead: Tensor | None) -> None:
     """r in the place of x / c. States that no sequence reaches are kept at zero: nothing bounds what lies ahead of them."""
     turned, room, rows = e.transpose(-1, -2), torch.empty_like(x[0]), x.unbind(0)
     for t in range(len(x) - 1, 0, -1):
