@@ -8,13 +8,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from taskloss._compiled import torch_products  # noqa: E402
+from taskloss._compiled import torch_definition  # noqa: E402
 from taskloss._compiled.torch_chain import chain  # noqa: E402
 from taskloss._compiled.torch_definition import EACH, SUMS, VALUE, definition, inside, path_score  # noqa: E402
+from taskloss._compiled.torch_packed import compiled  # noqa: E402
 from taskloss._compiled.torch_products import scaled  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 every_device = pytest.mark.parametrize("device", DEVICES)
+both_ways = pytest.mark.parametrize("way", [scaled, compiled], ids=["products", "compiled"])
 NAMES = ("unary", "pairwise", "start", "end")
 
 
@@ -97,6 +99,17 @@ def test_the_operator_equals_the_definition(device, own, ragged, ends, what, dty
     torch.testing.assert_close(seen, by_pairs, rtol=tol, atol=10 * tol)
 
 
+@both_ways
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize("what", [VALUE, SUMS, EACH])
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e3])
+def test_each_way_on_a_cpu_equals_the_definition(way, own, ragged, what, scale):
+    scores, lengths, _ = problem(7, 9, 5, own, ragged, scale=scale)
+    for found, wanted in zip(way(*scores, lengths, what), definition(*scores, lengths, what), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
 @every_device
 @pytest.mark.parametrize("states", [16, 17, 40, 100, 128, 130, 256, 300])
 def test_every_number_of_states(device, states):
@@ -158,23 +171,25 @@ def test_large_scores(device, scale, own):
         torch.testing.assert_close(found.double(), right, rtol=0, atol=1e-5 + scale * 1e-6)
 
 
-def test_what_is_forbidden_by_large_numbers_need_not_leave_the_products(monkeypatch):
+@both_ways
+def test_what_is_forbidden_by_large_numbers_needs_no_logarithms(way, monkeypatch):
     """-10000 in the place of -inf, as users write, is certified without the definition."""
     scores, lengths, _ = problem(4, 6, 4)
     scores[1] = torch.where(torch.isinf(scores[1]), -1e4, scores[1])
     wanted = definition(*scores, lengths, SUMS)
-    monkeypatch.setattr(torch_products, "definition", None)
-    for found, right in zip(scaled(*scores, lengths, SUMS), wanted, strict=True):
+    monkeypatch.setattr(torch_definition, "definition", None)
+    for found, right in zip(way(*scores, lengths, SUMS), wanted, strict=True):
         torch.testing.assert_close(found, right)
 
 
-def test_a_state_that_only_the_future_favours_is_not_lost():
+@both_ways
+def test_a_state_that_only_the_future_favours_is_not_lost(way):
     """Where a belief would underflow that later scores bring back, the sequence is left to the definition."""
     unary = torch.zeros(2, 8, 2, dtype=torch.float64)
     unary[:, 0, 1] = unary[:, 7, 1] = -800.0
     unary[:, 1:7, 1] = 290.0
     stay = torch.tensor([[0.0, -math.inf], [-math.inf, 0.0]], dtype=torch.float64)
-    value, nodes, _ = scaled(unary, stay, None, None)
+    value, nodes, _ = way(unary, stay, None, None)
     torch.testing.assert_close(value, torch.full((2,), 6 * 290.0 - 1600.0, dtype=torch.float64))
     torch.testing.assert_close(nodes[0, :, 1], torch.ones(8, dtype=torch.float64))
 

@@ -65,8 +65,8 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
     exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). Every number that
     is not zero is kept at 1e-100 or above: then e b >= 1e-200 and b (e b) >= 1e-300, and nothing underflows. A
     sequence where that fails is marked in `fine` and left to the caller, as is one without any allowed assignment.
-    In `pairs`, mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals) and mode 2 sets each
-    edge's marginals.
+    In `pairs`, mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals), in one table or in one for
+    each sequence, and mode 2 sets each edge's marginals.
     """
     n_states = unary.shape[1]
     longest = 1
@@ -130,7 +130,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                     for c in range(n_states):
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
         if mode == 1:
-            _add_outer(r, b, length, pairs[0])
+            _add_outer(r, b, length, pairs[q if len(pairs) > 1 else 0])
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, inline="always")

@@ -3,8 +3,9 @@
 `chain` is one operator with one autograd formula. Scores are `unary` (B, T, K) and `pairwise` [state, next state], one
 (K, K) table or (B, T - 1, K, K); -inf forbids. Without tags its value is the log-partition and its other two outputs
 the marginals of nodes and pairs; with tags, log p(tags) and its gradients, which are indicators less marginals.
-The plain recursion is in torch_definition.py; products of matrices in batches (torch_products.py, any device) and the
-Triton kernel (triton_chain.py) equal it, by a test. Marginals are differentiable in their turn, through the definition.
+The plain recursion is in torch_definition.py. A compiled loop over packed sequences (torch_packed.py: CPU, few states),
+products of matrices in batches (torch_products.py: any device) and the Triton kernel (triton_chain.py) equal it, by a
+test. Marginals are differentiable in their turn, through the definition.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from typing import Any
 
 import torch
 
-from .torch_definition import EACH, SUMS, VALUE, Path, at_ends, definition, path_score
+from .._threads import keep_pages
+from .torch_definition import EACH, SUMS, VALUE, Path, at_ends, definition, output_type, path_score
+from .torch_packed import compiled
 from .torch_products import scaled
 
 Tensor = torch.Tensor
 
 _MOST_STATES = 256  # of the Triton kernel
+_COMPILED_STATES = 128  # up to which a compiled loop beats products of matrices on a CPU
+
+keep_pages()
 
 _SCHEMA = (
     "(Tensor unary, Tensor pairwise, Tensor? start, Tensor? end, Tensor? lengths, Tensor? tags, int what)"
@@ -49,14 +55,10 @@ def chain(
     return _Chain.apply(unary, pairwise, start, end, lengths, tags, what)
 
 
-def _dtype(unary: Tensor, pairwise: Tensor) -> torch.dtype:
-    return torch.float64 if torch.float64 in (unary.dtype, pairwise.dtype) else torch.float32
-
-
 def _empty(unary: Tensor, pairwise: Tensor, what: int, make: Any = torch.empty) -> tuple[Tensor, Tensor, Tensor]:
     """Room for the three outputs."""
     batch, length, states = unary.shape
-    options: dict[str, Any] = {"dtype": _dtype(unary, pairwise), "device": unary.device}
+    options: dict[str, Any] = {"dtype": output_type(unary, pairwise), "device": unary.device}
     if what == VALUE:
         return torch.empty(batch, **options), torch.empty(0, **options), torch.empty(0, **options)
     each = what == EACH or pairwise.ndim == 4
@@ -90,7 +92,10 @@ def _chain(
         return out
     given = lengths
     lengths = None if given is None else given.clamp(1, unary.shape[1])
-    value, nodes, pairs = scaled(unary, pairwise, start, end, lengths, what)
+    found = None
+    if unary.device.type == "cpu" and unary.shape[2] <= _COMPILED_STATES:
+        found = compiled(unary, pairwise, start, end, lengths, what)
+    value, nodes, pairs = found or scaled(unary, pairwise, start, end, lengths, what)
     if given is not None:
         value = torch.where(given == lengths, value, math.nan)
     if tags is not None:
@@ -98,7 +103,7 @@ def _chain(
         value = path_score(unary, pairwise, start, end, lengths, tags, path) - value
         if what != VALUE:
             _indicators(nodes.neg_(), pairs.neg_(), path)
-    kind = _dtype(unary, pairwise)
+    kind = output_type(unary, pairwise)
     return value.to(kind), nodes.to(kind), pairs.to(kind)
 
 

@@ -115,3 +115,20 @@ def definition(
         return value, nodes, u.new_zeros(shape)
     summed = what == SUMS and p.ndim == 2
     return value, nodes, sum(pairs[1:], pairs[0]) if summed else torch.stack(pairs, 1)
+
+
+def mend(found: list[Tensor], fine: Tensor, scores: tuple, lengths: Any, what: int) -> None:
+    """Fill in, by the definition, the sequences that another way could not be sure of."""
+    if bool(fine.all()):
+        return
+    at = torch.nonzero(~fine)[:, 0]
+    unary, pairwise, start, end = scores
+    some = pairwise if pairwise.ndim == 2 else pairwise[at]
+    right = definition(unary[at], some, start, end, None if lengths is None else lengths[at], what)
+    for part, wanted in zip(found, right, strict=False):
+        part[at] = wanted.to(part.dtype)
+
+
+def output_type(unary: Tensor, pairwise: Tensor) -> torch.dtype:
+    """float32, or float64 where an input is."""
+    return torch.float64 if torch.float64 in (unary.dtype, pairwise.dtype) else torch.float32

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .torch_definition import SUMS, VALUE, definition
+from .torch_definition import SUMS, VALUE, mend, output_type
 
 Tensor = torch.Tensor
 
@@ -45,7 +45,7 @@ def scaled(
         x[ends, rows] += end
     if outside is not None:
         x.masked_fill_(outside, 0.0)
-    top, _, gap = _exponentiate(x, (2,), (0, 2))
+    top, _, gap = exponentiate(x, (2,), (0, 2))
     value = top.sum((0, 2))
 
     e = pairwise.to(torch.float64, copy=True)
@@ -53,7 +53,7 @@ def scaled(
         e = (e if order is None else e[order]).transpose(0, 1).contiguous()
         if outside is not None:
             e.masked_fill_(outside[1:, :, :, None], 0.0)
-    top, spread, far = _exponentiate(e, (-2, -1), (0, 1) if e.ndim == 2 else (0, 2, 3))
+    top, spread, far = exponentiate(e, (-2, -1), (0, 1) if e.ndim == 2 else (0, 2, 3))
     value += ends * top.squeeze() if e.ndim == 2 else top.sum((0, 2, 3))
     if far is not None:
         gap = far.expand(batch) if gap is None else torch.maximum(gap, far)
@@ -68,7 +68,7 @@ def scaled(
         fine &= torch.where(a > 0, a, 1.0).amin((0, 2)) >= _SMALLEST
         fine &= scale >= gap + (ends + 1) * math.log(states) + 30
     found = [value.add_(scale)]
-    kind = unary.dtype if unary.dtype == torch.float64 else torch.promote_types(pairwise.dtype, torch.float32)
+    kind = output_type(unary, pairwise)
     if what != VALUE:
         x[ends, rows] /= total[:, None]
         _backward(x, e, alive, None if gap is None else s == 0)
@@ -81,12 +81,7 @@ def scaled(
     if order is not None:
         back = torch.argsort(order)
         *found, fine = (part[back] for part in (*found, fine))
-    if not bool(fine.all()):
-        at = torch.nonzero(~fine)[:, 0]
-        some = pairwise if pairwise.ndim == 2 else pairwise[at]
-        mended = definition(unary[at], some, start, end, None if lengths is None else lengths[at], what)
-        for part, right in zip(found, mended, strict=False):
-            part[at] = right.to(part.dtype)
+    mend(found, fine, (unary, pairwise, start, end), lengths, what)
     return found[0], *(found[1:] if what != VALUE else (x.new_empty(0), x.new_empty(0)))
 
 
@@ -104,7 +99,7 @@ def _by_length(lengths: Any, batch: int, length: int) -> tuple[Any, list[int]]:
     return torch.tensor(order, device=lengths.device), alive
 
 
-def _exponentiate(x: Tensor, dims: tuple[int, ...], each: tuple[int, ...]) -> tuple[Tensor, float, Tensor | None]:
+def exponentiate(x: Tensor, dims: tuple[int, ...], each: tuple[int, ...]) -> tuple[Tensor, float, Tensor | None]:
     """exp(x - maximum over dims) in place, zero far below: the maximum, the spread of what is left, and the largest
     score too far below (over the axes in `each`), None where none is.
     """
