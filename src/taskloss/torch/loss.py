@@ -10,9 +10,18 @@ from torch import nn
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix
 from .checks import found_bad
-from .tasks import KINDS
+from .structured import Matchings, Rankings, Sequences
+from .tasks import Rows, Task
 
 Tensor = torch.Tensor
+
+_KINDS: dict[str, type[Task]] = {
+    "classes": Rows,
+    "indicator": Rows,
+    "ranking": Rankings,
+    "matching": Matchings,
+    "sequence": Sequences,
+}
 
 
 class TaskLoss(nn.Module):
@@ -90,7 +99,7 @@ class TaskLoss(nn.Module):
         if n_labels is not None:
             loss = loss.bind(n_labels)
         self.reduction, self.validate = reduction, validate
-        self.task = KINDS[loss.kind](loss, surrogate, ignore_index, validate)
+        self.task = _KINDS[loss.kind](loss, surrogate, ignore_index, validate)
 
     def extra_repr(self) -> str:
         return f"{self.task.loss!r}, surrogate={self.task.surrogate!r}, reduction={self.reduction!r}"
