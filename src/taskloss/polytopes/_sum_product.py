@@ -160,6 +160,8 @@ def marginals(
     """
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= COMPILED_WORK
+    if "torch" in array_namespace(unary).__name__ and forest.chain_length is not None:
+        return _tensors(forest, unary, pairwise, weights, pairs)
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
         double = isinstance(unary, np.ndarray) and unary.dtype == np.float64
         found = _scaled(forest, unary, pairwise, weights, pairs) if double else None
@@ -169,6 +171,22 @@ def marginals(
     if isinstance(log_z, np.ndarray):
         forest.refuse(log_z)
     return log_z, mu, pair
+
+
+def _tensors(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple[Any, ...]:
+    """Chains of one length that come as tensors, as a padded batch, with gradients of their own and a kernel for GPUs."""
+    from .._compiled.torch_chain import chain
+    from .._compiled.torch_definition import EACH, SUMS
+
+    count, length, k = len(forest), forest.chain_length, unary.shape[1]
+    table = pairwise if pairwise.ndim == 2 else pairwise.reshape(count, -1, k, k)
+    scores = unary.reshape(count, length, k), table
+    log_z, mu, pair = chain(*scores, what=EACH if pairs == "all" else SUMS)
+    if weights is not None:
+        each = array_namespace(unary).asarray(weights, dtype=mu.dtype, device=mu.device)
+        mu, pair = (x * each.reshape(-1, *[1] * (x.ndim - 1)) for x in (mu, pair))
+    mu, pair = mu.reshape(-1, k), pair.reshape(-1, k, k)
+    return log_z, mu, None if pairs == "none" else pair if pairs == "all" else pair.sum(0)
 
 
 def _compiled(
