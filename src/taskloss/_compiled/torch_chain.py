@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from .._threads import keep_pages
 from .torch_definition import EACH, SUMS, VALUE, Path, at_ends, definition, output_type, path_score
 from .torch_packed import compiled
 from .torch_products import scaled
@@ -25,8 +24,6 @@ Tensor = torch.Tensor
 
 _MOST_STATES = 256  # of the Triton kernel
 _COMPILED_STATES = 128  # up to which a compiled loop beats products of matrices on a CPU
-
-keep_pages()
 
 _SCHEMA = (
     "(Tensor unary, Tensor pairwise, Tensor? start, Tensor? end, Tensor? lengths, Tensor? tags, int what)"
