@@ -275,7 +275,8 @@ def test_viterbi(device, own, states):
 @pytest.mark.parametrize("pairs", ["all", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_packed_chains_of_tensors_equal_numpy(device, own, lengths, pairs, weighted):
-    from taskloss.polytopes._forest import Forest, marginals
+    from taskloss.polytopes._forest import Forest
+    from taskloss.polytopes._sum_product import marginals
 
     forest, rng = Forest.chains(lengths), np.random.default_rng(0)
     unary, table = rng.normal(size=(sum(lengths), 3)), rng.normal(size=(forest.n_edges, 3, 3) if own else (3, 3))

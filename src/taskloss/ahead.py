@@ -25,6 +25,8 @@ def kernels() -> dict[str, Any]:
 
     found = {}
     for info in pkgutil.iter_modules(_compiled.__path__):
+        if info.name.startswith(("torch_", "triton_")):  # torch and Triton compile their own
+            continue
         module = importlib.import_module(f"{_compiled.__name__}.{info.name}")
         for name, value in vars(module).items():
             if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__:
