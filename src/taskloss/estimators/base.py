@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
+from ..hypotheses.boosting import Ensemble
 from ..labels import check_kind
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, Tabular, ZeroOne
-from ..objectives import Options, ScoreRisk, minimise
+from ..objectives import Monitor, Options, ScoreRisk, minimise
 from ..scoring import example_weights
 from ..solvers.base import Progress, Solution, Solver
+from .validation import Judge, hold_out
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -37,7 +39,7 @@ class Minimiser:
     max_iter: int
     warm_start: bool
     verbose: bool
-    theta_: np.ndarray
+    theta_: Any
     hypothesis_: Hypothesis
     solution_: Solution
 
@@ -49,12 +51,24 @@ class Minimiser:
         if not self.tol > 0 or self.max_iter < 1:
             raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
 
-    def _minimise(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Solution:
-        """The parameters of least penalised risk, with a progress bar if asked, and a warning where the solver stopped short."""
+    def _minimise(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Any,
+        risk: ScoreRisk,
+        judge: Judge | None = None,
+        monitor: Monitor | None = None,
+    ) -> Solution:
+        """The parameters of least penalised risk, with a progress bar if asked, and a warning where the solver stopped short.
+
+        A hypothesis that stops early is watched on data given, `monitor`, or else on examples that are held out, by `judge`.
+        """
+        if hypothesis.holdout is not None and monitor is None and judge is not None:
+            inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
         solver = self._make_solver(inputs.dtype)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = Progress(type(self).__name__, self.tol) if self.verbose else None
-        options = Options(self.alpha, solver, self.theta_ if warm else None, progress)
+        options = Options(self.alpha, solver, self.theta_ if warm else None, progress, monitor)
         solution = minimise(hypothesis, inputs, risk, options)
         if not solution.converged:
             warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
@@ -74,6 +88,31 @@ class Minimiser:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
+
+    # -- what a fit with trees has -----------------------------------------------------------------------------------
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        check_is_fitted(self)
+        found = getattr(self.theta_, "node", self.theta_)
+        if not isinstance(found, Ensemble):
+            raise AttributeError(f"{self.hypothesis_!r} has no trees: use hypothesis=Boosting(...).")
+        return found
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """With trees: the share of each feature in the total gain of all splits."""
+        return self._ensemble.importances
+
+    @property
+    def n_estimators_(self) -> int:
+        """With trees: the number of rounds kept."""
+        return self._ensemble.rounds
+
+    @property
+    def validation_curve_(self) -> np.ndarray:
+        """With trees: the held-out task loss after 0, 1, ... rounds, also of those that were not kept; empty where nothing was held out."""
+        return self._ensemble.curve
 
 
 class Decoder(ClassifierMixin, BaseEstimator):
@@ -156,10 +195,10 @@ def as_loss(spec: Any) -> Loss:
     return loss
 
 
-def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:
-    """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
+def check_features(estimator: Any, X: Any, hypothesis: Hypothesis) -> tuple[Any, dict[str, Any]]:
+    """X as the hypothesis reads it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
-    X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)
+    X = hypothesis.read(X, fresh, True)
     return X, {name: getattr(fresh, name, None) for name in ("n_features_in_", "feature_names_in_")}
 
 
@@ -170,3 +209,10 @@ def keep_features(estimator: Any, found: dict[str, Any]) -> None:
             setattr(estimator, name, value)
         elif hasattr(estimator, name):
             delattr(estimator, name)
+
+
+def read_more(estimator: Any, X: Any, hypothesis: Hypothesis, found: dict[str, Any]) -> Any:
+    """Other rows with the features that `check_features` found, before the estimator knows them."""
+    fresh = copy.copy(estimator)
+    keep_features(fresh, found)
+    return hypothesis.read(X, fresh, False)

@@ -8,15 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..hypotheses.base import Hypothesis
 from ..labels import check_kind, labels_for
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep, keep_features
+from .base import Decoder, Minimiser, check_features, keep, keep_features, read_more
 from .streaming import Streaming
+from .validation import Judge, given_monitor, pair
 
 
 class ConsistencyWarning(UserWarning):
@@ -83,14 +84,16 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets.
+
+        validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
+        """
         self._check_numbers()
         self.close_stream()
         loss = self._make_loss()
         check_kind(loss)
-        dtypes = list(Hypothesis.resolve(self.hypothesis).dtypes)
-        X, features = check_features(self, X, dtypes)
+        X, features = check_features(self, X, Hypothesis.resolve(self.hypothesis))
         labels = labels_for(loss, y, self._order())
         labels.check()
         codes = labels.encode(y)
@@ -104,8 +107,21 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         hypothesis = hypothesis.bind(X, weights)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = Rows(surrogate, phi, weights)
-        del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
-        solution = self._minimise(hypothesis, X, risk)
+
+        def losses(v: Any, known: np.ndarray) -> np.ndarray:
+            return loss(loss.decode(surrogate.inverse_link(v)), known)
+
+        monitor = None
+        if validation is not None:
+            X_held, y_held = pair(validation)
+            held = labels.encode(y_held)
+            monitor = given_monitor(hypothesis, read_more(self, X_held, hypothesis, features), lambda v: losses(v, held))
+        judge = Judge(lambda v, which: losses(v, codes[which]), codes if codes.ndim == 1 else None)
+        if hypothesis.holdout is None or monitor is not None:
+            judge = None
+            del codes  # the risk keeps what it needs, and label sets are as large as they are wide
+        del phi, weights
+        solution = self._minimise(hypothesis, X, risk, judge, monitor)
         keep_features(self, features)
         self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
         self._keep_solution(hypothesis, solution)
@@ -175,8 +191,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def predict_scores(self, X: Any) -> np.ndarray:
         """The scores v = g(x), before the link."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=list(self.hypothesis_.dtypes), reset=False)
-        return np.ascontiguousarray(self.hypothesis_.predict(self.theta_.astype(X.dtype, copy=False), X))
+        return np.ascontiguousarray(self.hypothesis_.predict(self.theta_, self.hypothesis_.read(X, self, False)))
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
@@ -203,10 +218,11 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     @property
     def intercept_(self) -> np.ndarray:
-        return self.hypothesis_.expand(self.theta_)[self.hypothesis_.width(self.n_features_in_) :].ravel()
+        return self.hypothesis_.constants(self.theta_, self.n_features_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = Hypothesis.resolve(self.hypothesis).allow_nan
         tags.input_tags.pairwise = getattr(self.hypothesis, "kernel", None) == "precomputed"
         return tags

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
-from ..objectives import Batch, Groups
+from ..objectives import Batch, Groups, Monitor
 from ..surrogates.base import Surrogate
 from .base import Minimiser
+from .validation import Judge
 
 
 class GroupedEstimator(Minimiser, BaseEstimator):
@@ -36,11 +37,20 @@ class GroupedEstimator(Minimiser, BaseEstimator):
         hypothesis.check(type(self).__name__)
         return clone(hypothesis)
 
-    def _solve(self, hypothesis: Hypothesis, X: Any, batches: Sequence[Batch], weights: np.ndarray) -> None:
-        """Fit theta to batches whose rows X holds, one batch after the other."""
+    def _solve(
+        self,
+        hypothesis: Hypothesis,
+        X: Any,
+        batches: Sequence[Batch],
+        weights: np.ndarray,
+        judge: Judge,
+        held: Callable[[Hypothesis], Monitor] | None = None,
+    ) -> None:
+        """Fit theta to batches whose rows X holds, one batch after the other; held makes what watches given data, if any are."""
         risk = Groups(batches, weights)
         hypothesis = hypothesis.bind(X, risk.row_weights)
-        self._keep_solution(hypothesis, self._minimise(hypothesis, X, risk))
+        monitor = None if held is None else held(hypothesis)
+        self._keep_solution(hypothesis, self._minimise(hypothesis, X, risk, judge, monitor))
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.hypothesis_.predict(self.theta_, X)).ravel()
@@ -54,4 +64,4 @@ class GroupedEstimator(Minimiser, BaseEstimator):
     @property
     def intercept_(self) -> float:
         check_is_fitted(self)
-        return float(self.hypothesis_.expand(self.theta_)[-1, 0])
+        return float(self.hypothesis_.constants(self.theta_, self.n_features_in_)[0])

@@ -9,13 +9,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.matching import MatchingHamming
-from ..objectives import Batch
+from ..objectives import Batch, Monitor
 from ..scoring import example_weights
 from ..surrogates.coordinatewise import OneVsAll
 from .base import keep
 from .grouped import GroupedEstimator
+from .validation import Judge, given_monitor, pair
 
 _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "squared": lambda a, b: (a[:, None] - b[None]) ** 2,
@@ -76,8 +78,11 @@ class Matcher(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to examples and their matchings."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to examples and their matchings.
+
+        validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
+        """
         self._check_numbers()
         if self.unmatched not in (None, "columns", "both"):
             raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
@@ -93,7 +98,30 @@ class Matcher(GroupedEstimator):
             batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(np.stack([y[i] for i in which]))))
             rows.append(_rows([tables[i] for i in which], scale, fitted.outliers))
             order.append(which)
-        self._solve(hypothesis, np.concatenate(rows), batches, weights[np.concatenate(order)])
+        arranged = np.concatenate(order)
+
+        def losses(v: np.ndarray, some: list, labels: list) -> np.ndarray:
+            out, first = np.empty(len(some)), 0
+            for loss, which in _by_size(fitted, some):
+                size = len(which) * loss.polytope.size
+                mu = surrogate.bind(loss.polytope).inverse_link(v.ravel()[first : first + size].reshape(len(which), -1))
+                out[which] = loss(loss.decode(mu), np.stack([labels[i] for i in which]))
+                first += size
+            return out
+
+        def judge(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+            some = arranged[which]  # by size, as those held out are
+            return losses(v, [tables[i] for i in some], [y[i] for i in some])
+
+        def held(hypothesis: Hypothesis) -> Monitor:
+            X_held, y_held = pair(validation)
+            more = _tables(X_held, self.features, self.unmatched)
+            labels = _labels(y_held, more, self.unmatched)
+            inputs = [_rows([more[i] for i in which], scale, fitted.outliers) for _, which in _by_size(fitted, more)]
+            return given_monitor(hypothesis, np.concatenate(inputs), lambda v: losses(v, more, labels))
+
+        watch = None if validation is None else held
+        self._solve(hypothesis, np.concatenate(rows), batches, weights[arranged], Judge(judge), watch)
         self.loss_, self.surrogate_, self.scale_, self.n_features_in_ = fitted, surrogate, scale, len(scale)
         self.features_, self.unmatched_ = self.features, self.unmatched
         return self

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..data.groups import GroupIds
+from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
-from ..objectives import Batch
+from ..objectives import Batch, Monitor
 from ..scoring import example_weights
+from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
-from .base import check_features, keep, keep_features
+from .base import check_features, keep, keep_features, read_more
 from .grouped import GroupedEstimator
+from .validation import Judge, given_monitor, pair
 
 _NO_GROUPS = (
     "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
@@ -66,24 +69,52 @@ class Ranker(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average."""
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average.
+
+        validation: held-out data (X, y, groups), on whose task loss trees stop early; else they hold out some of these groups.
+        """
         self._check_numbers()
         loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
-        X, features = check_features(self, X, list(hypothesis.dtypes))
+        X, features = check_features(self, X, hypothesis)
         y = self._relevance(y, X)
         groups = self._groups(groups, X.shape[0], needed=True)
         weights = example_weights(sample_weight, X.shape[0], "rows")
-        order, batches, group_weights = [], [], []
-        for size, _, rows in groups.by_size():
+        order, batches, group_weights, sizes = [], [], [], []
+        for size, which, rows in groups.by_size():
+            sizes += [size] * len(which)
             bound = loss.bind(size)
             order.append(rows.ravel())
             batches.append(Batch(surrogate.bind(bound.polytope), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
-        self._solve(hypothesis, X[np.concatenate(order)], batches, np.concatenate(group_weights))
+        arranged = np.concatenate(order)
+
+        def judge(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+            groups_of_rows = np.repeat(np.arange(len(sizes)), sizes)
+            rows = np.isin(groups_of_rows, which)  # in order, as those held out are
+            return self._losses(loss, surrogate, v, y[arranged[rows]], groups_of_rows[rows])
+
+        def held(hypothesis: Hypothesis) -> Monitor:
+            X_held, y_held, ids = pair(validation, "(X, y, groups)")
+            inputs = read_more(self, X_held, hypothesis, features)
+            relevance = self._relevance(y_held, inputs)
+            return given_monitor(hypothesis, inputs, lambda v: self._losses(loss, surrogate, v, relevance, ids))
+
+        watch = None if validation is None else held
+        self._solve(hypothesis, X[arranged], batches, np.concatenate(group_weights), Judge(judge), watch)
         keep_features(self, features)
         self.loss_, self.surrogate_ = loss, surrogate
         return self
+
+    def _losses(self, loss: Ranking, surrogate: Surrogate, v: np.ndarray, y: np.ndarray, ids: Any) -> np.ndarray:
+        """The loss of each group's ranking by its scores."""
+        groups = GroupIds(ids, len(y))
+        out = np.empty(len(groups))
+        for size, which, rows in groups.by_size():
+            bound = loss.bind(size)
+            mu = surrogate.bind(bound.polytope).inverse_link(v.ravel()[rows])
+            out[which] = bound(bound.decode(mu), y[rows])
+        return out
 
     def _ranking_loss(self, loss: Any) -> Ranking:
         loss = Loss.resolve(loss)
@@ -111,8 +142,7 @@ class Ranker(GroupedEstimator):
     def predict_scores(self, X: Any) -> np.ndarray:
         """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
         check_is_fitted(self)
-        dtypes = list(self.hypothesis_.dtypes)
-        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False))
+        return self._scores(self.hypothesis_.read(X, self, False))
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""
@@ -179,5 +209,6 @@ class Ranker(GroupedEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = Hypothesis.resolve(self.hypothesis).allow_nan
         tags.target_tags.required = True
         return tags

@@ -27,6 +27,8 @@ _CHUNK = 1 << 20  # features that are made at one time
 def _streams(estimator: Any) -> bool:
     """Streams are fitted by ASGD alone: other solvers leave no partial_fit."""
     solver = estimator.solver
+    if Hypothesis.resolve(estimator.hypothesis).trained:
+        raise AttributeError(f"{estimator.hypothesis!r} needs all examples at once: use fit.")
     if (isinstance(solver, str) and solver in ("auto", ASGD.name)) or isinstance(solver, ASGD) or solver is ASGD:
         return True
     raise AttributeError(

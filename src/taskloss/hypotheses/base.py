@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from ..parallel import SERIAL, Executor
 from ..registry import Part
@@ -30,6 +32,20 @@ class Moments(NamedTuple):
     squares: np.ndarray | None = None
 
 
+class Holdout(NamedTuple):
+    """The share of the examples that is held out, and the seed of the draw."""
+
+    share: float
+    seed: int
+
+
+class WithTable(NamedTuple):
+    """The parameters of a trained learner of node scores, and the table that is joined to them."""
+
+    node: Any
+    table: np.ndarray
+
+
 class Hypothesis(Part):
     """Scores g_theta(x) and the way back from score derivatives to parameter derivatives. Knows X and theta alone.
 
@@ -51,6 +67,17 @@ class Hypothesis(Part):
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False
 
+    # -- reading users' inputs ---------------------------------------------------------------------------------------
+
+    @property
+    def allow_nan(self) -> bool:
+        """Whether missing values are inputs like any other."""
+        return False
+
+    def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
+        """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
+        return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
+
     # -- binding to data ---------------------------------------------------------------------------------------------
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
@@ -70,6 +97,11 @@ class Hypothesis(Part):
     def trained(self) -> bool:
         """Whether parameters are found by `train`, as those of trees and networks are, and not by a solver over theta."""
         return False
+
+    @property
+    def holdout(self) -> Holdout | None:
+        """What part of the examples the estimator is to hold out, whose task loss says when to stop."""
+        return None
 
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
         """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
@@ -142,9 +174,13 @@ class Hypothesis(Part):
         """The derivative in the coefficients of the sum over rows of <dv, v>; in the memory of `out` where that is given."""
         raise NotImplementedError
 
+    def constants(self, theta: Array, inputs: int) -> np.ndarray:
+        """What is added to the scores of all rows alike."""
+        return self.expand(theta)[self.width(inputs) :].ravel()
+
     def predict(self, theta: Array, inputs: Inputs) -> Scores:
         """The scores of any number of rows; features are made block by block."""
-        coefficients = self.expand(theta)
+        coefficients = self.expand(theta).astype(inputs.dtype, copy=False)
         if not self.makes_features:
             return self.scores(coefficients, self.features(inputs))
         blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[1]))))
@@ -183,6 +219,23 @@ class Hypothesis(Part):
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         """The features' moments in theta's coordinates under weights that sum to one."""
         raise NotImplementedError
+
+
+def train_with_table(layout: Any, inputs: Inputs, risk: Any, options: Any) -> Any:
+    """Train the node hypothesis of `Thresholds` or `Structured` on the risk at the best table beside its scores, which is
+    fitted anew each time the risk is asked for; a Solution whose theta is a WithTable."""
+    start, monitor = options.start, options.monitor
+    profile = risk.profiled(layout, options, None if start is None else start.table)
+    if monitor is not None:
+        held = monitor.inputs
+        monitor = replace(
+            monitor,
+            inputs=layout.node_inputs(held),
+            loss=lambda u: options.monitor.loss(layout.join(profile.table, u, held)),
+        )
+    inner = replace(options, start=None if start is None else start.node, monitor=monitor)
+    solution = layout._node.train(layout.node_inputs(inputs), profile, inner)
+    return replace(solution, theta=WithTable(solution.theta, profile.table))
 
 
 def row_blocks(X: Any, rows: int) -> list[slice]:

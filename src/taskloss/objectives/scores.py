@@ -38,6 +38,14 @@ class Curvature(NamedTuple):
         return np.einsum("nii->n", c) if c.ndim == 3 else c.sum(1)
 
 
+class NewtonStep(NamedTuple):
+    """The risk at some scores, and its gradient and curvature there, in single precision, with rows that weigh one on average."""
+
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+
+
 class ScoreRisk(ABC):
     """sum_i w_i S(v_i, phi_i) as a function of the scores v alone; the weights of the whole sum to one.
 
@@ -70,6 +78,16 @@ class ScoreRisk(ABC):
     @property
     def convex(self) -> bool:
         return True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether second derivatives exist."""
+        return True
+
+    @property
+    def coupled(self) -> bool:
+        """Whether scores have second derivatives in common with others, so that steps on each alone add up to too much."""
+        return not self.separable
 
     @property
     def ordered(self) -> bool:
@@ -166,9 +184,27 @@ class ScoreRisk(ABC):
         """Second derivatives row by row, for preconditioners; None where a layout has none that pays."""
         return None
 
+    def diagonal(self, v: Scores, gradient: Scores) -> np.ndarray:
+        """The diagonal of the second derivative in the rows' scores, at scores whose gradient is known."""
+        raise NotImplementedError
+
     @abstractmethod
     def shifted(self, offset: Scores) -> Self:
         """The same risk around given scores, v -> risk(offset + v), for learners that add up."""
+
+    # -- learners that train themselves ------------------------------------------------------------------------------
+
+    def steps(self, factor: float = 1.0) -> Callable[[Array], NewtonStep]:
+        """The function scores -> value, gradient and `factor` times the diagonal curvature, for one Newton step a round."""
+        from .steps import Steps
+
+        return Steps(self, factor)
+
+    def profiled(self, layout: Any, options: Any, table: np.ndarray | None = None) -> Any:
+        """The least risk over a table of constants, as a function of the scores that the table is joined to."""
+        from .profiled import Profiled
+
+        return Profiled(self, layout, options, table)
 
 
 class Rows(ScoreRisk):
@@ -207,6 +243,14 @@ class Rows(ScoreRisk):
     @property
     def ordered(self) -> bool:
         return self.surrogate.ordered
+
+    @property
+    def smooth(self) -> bool:
+        return self.surrogate.smooth
+
+    @property
+    def coupled(self) -> bool:
+        return not self.separable and self.n_scores > 1
 
     @property
     def cuts_freely(self) -> bool:
@@ -319,6 +363,11 @@ class Rows(ScoreRisk):
         weights = self.weights.astype(v.dtype, copy=False)[:, None]
         return lambda u: product(u) * weights
 
+    def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
+        v = v if self.offset is None else v + self.offset
+        weights = self.weights[:, None]
+        return weights * self.surrogate.diagonal(v, self.moments(v.dtype), gradient / weights)
+
     def curvature(self, v: Array) -> Curvature:
         v = v if self.offset is None else v + self.offset
         n, k = v.shape
@@ -375,6 +424,14 @@ class Groups(ScoreRisk):
 
     def example_sums(self, rows: np.ndarray) -> np.ndarray:
         return np.add.reduceat(rows, self.first_rows[:-1])
+
+    @property
+    def smooth(self) -> bool:
+        return all(b.surrogate.smooth for b in self.batches)
+
+    @property
+    def coupled(self) -> bool:
+        return not all(b.surrogate.separable for b in self.batches)
 
     @property
     def smoothness(self) -> float | None:
@@ -455,6 +512,14 @@ class Groups(ScoreRisk):
             return out
 
         return product
+
+    def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
+        out = np.empty_like(gradient)
+        for b, rows, w, scores in self._each(v):
+            weights, phi = w[:, None], b.targets.astype(v.dtype, copy=False)
+            each = b.surrogate.diagonal(scores, phi, gradient[rows].reshape(scores.shape) / weights)
+            out[rows] = (weights * each).reshape(-1, 1)
+        return out
 
     def curvature(self, v: Array) -> Curvature:
         """One mean curvature for each batch: with random signs e, e_r (C e)_r is the diagonal of C on average."""
