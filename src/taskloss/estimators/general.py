@@ -115,8 +115,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         if validation is not None:
             X_held, y_held = pair(validation)
             held = labels.encode(y_held)
-            monitor = given_monitor(hypothesis, read_more(self, X_held, hypothesis, features), lambda v: losses(v, held))
-        judge = Judge(lambda v, which: losses(v, codes[which]), codes if codes.ndim == 1 else None)
+            monitor = given_monitor(
+                hypothesis, read_more(self, X_held, hypothesis, features), lambda v: losses(v, held)
+            )
+        judge: Judge | None = Judge(lambda v, which: losses(v, codes[which]), codes if codes.ndim == 1 else None)
         if hypothesis.holdout is None or monitor is not None:
             judge = None
             del codes  # the risk keeps what it needs, and label sets are as large as they are wide

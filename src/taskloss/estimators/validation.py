@@ -11,9 +11,7 @@ import numpy as np
 from ..hypotheses.base import Holdout, Hypothesis
 from ..objectives import Monitor, ScoreRisk
 
-_NO_USE = (
-    "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...), or leave it out."
-)
+_NO_USE = "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...), or leave it out."
 
 
 class Judge(NamedTuple):
@@ -81,5 +79,7 @@ def pair(validation: Any, words: str = "(X, y)") -> tuple:
     """The parts of users' validation data."""
     count = words.count(",") + 1
     if not isinstance(validation, tuple | list) or len(validation) != count:
-        raise ValueError(f"validation must be a pair or triple {words} of held-out data, got {type(validation).__name__}.")
+        raise ValueError(
+            f"validation must be a pair or triple {words} of held-out data, got {type(validation).__name__}."
+        )
     return tuple(validation)

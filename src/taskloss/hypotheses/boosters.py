@@ -210,7 +210,9 @@ class XGBoost(Library):
 
 
 class _XGBoostRounds(Rounds):
-    def __init__(self, library: XGBoost, params: dict[str, Any], values: Any, categorical: list[int], k: int, held: Any):
+    def __init__(
+        self, library: XGBoost, params: dict[str, Any], values: Any, categorical: list[int], k: int, held: Any
+    ):
         threads = _threads(params)
         self.train = library.data(values, categorical, threads)
         self.held = None if held is None else library.data(held, categorical, threads)

@@ -161,9 +161,7 @@ class Boosting(Hypothesis):
         return bound
 
     def agrees(self, other: Hypothesis) -> bool:
-        return (
-            isinstance(other, Boosting) and self.library == other.library and self.categories_ == other.categories_
-        )
+        return isinstance(other, Boosting) and self.library == other.library and self.categories_ == other.categories_
 
     def _check(self) -> None:
         Library.resolve(self.library)

@@ -5,4 +5,15 @@ from .minimise import Monitor, Options, minimise, objective
 from .penalised import PenalisedRisk
 from .scores import Batch, Groups, Rows, ScoreRisk
 
-__all__ = ["Batch", "Forests", "Groups", "Monitor", "Options", "PenalisedRisk", "Rows", "ScoreRisk", "minimise", "objective"]
+__all__ = [
+    "Batch",
+    "Forests",
+    "Groups",
+    "Monitor",
+    "Options",
+    "PenalisedRisk",
+    "Rows",
+    "ScoreRisk",
+    "minimise",
+    "objective",
+]

@@ -55,7 +55,7 @@ class AtTable(ScoreRisk):
         return self.risk.row_weights
 
     @property
-    def constant(self) -> float:  # type: ignore[override]
+    def constant(self) -> float:
         return self.risk.constant
 
     def start(self) -> np.ndarray:
@@ -155,7 +155,8 @@ class _TableProblem:
         self.free, self.penalised = profile.layout.table_masks(profile.table)
         self.constant = profile.constant
         cut = Steps(AtTable(profile.risk, profile.layout, profile.table))
-        self.parts, self.executor = [(rows, part.risk) for rows, part in cut.parts], cut.executor
+        self.parts = [(rows, part.risk) for rows, part in cut.parts if isinstance(part, AtTable)]
+        self.executor = cut.executor
         self.inverse: Callable[[Array], Array] | None = None
         self.nodes: Any = None
 
