@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom
-from taskloss.risk import EmpiricalRisk
+from taskloss.objectives import PenalisedRisk, Rows
 from taskloss.solvers import ASGD, Status
 from taskloss.surrogates.base import Surrogate
 from test_estimators import SETS
@@ -78,7 +78,7 @@ def test_step_is_the_theorems(data):
     X, y = data
     surrogate, radius, n = tl.surrogates.Multinomial(3), 7.0, 50
     phi = np.eye(3)[np.searchsorted(list("abc"), y)]
-    risk = EmpiricalRisk(Linear(fit_intercept=False), surrogate, X, phi, np.ones(len(X)), 1e-3)
+    risk = PenalisedRisk(Linear(fit_intercept=False), X, Rows(surrogate, phi, np.ones(len(X))), 1e-3)
     bounds = Bounds(ASGD(radius, horizon=n))
     for chunk in risk.chunks(np.arange(len(X))):
         bounds.see(chunk)
@@ -342,13 +342,13 @@ def test_a_stream_that_stops_leaves_a_model(data, capsys):
 
 def test_interrupted_fit_keeps_the_average(data, monkeypatch):
     X, y = data
-    chunks = EmpiricalRisk.chunks
+    chunks = PenalisedRisk.chunks
 
     def some(self, order):
         yield from chunks(self, order[:40])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(EmpiricalRisk, "chunks", some)
+    monkeypatch.setattr(PenalisedRisk, "chunks", some)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model = classifier().fit(X, y)
     assert model.n_iter_ == 40

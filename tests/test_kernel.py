@@ -12,11 +12,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from taskloss.risk import EmpiricalRisk
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom
 from taskloss.hypotheses.gram import Gram
-from taskloss.risk import EmpiricalRisk
 from taskloss.solvers import LBFGS, Newton
 from test_estimators import SETS
 

@@ -15,9 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import taskloss as tl
-from taskloss.grouped import GroupedRisk, Groups, Stack
+from taskloss.data.groups import GroupIds
 from taskloss.hypotheses import Kernel, Linear, Nystrom
 from taskloss.losses import NDCG, PrecisionAt
+from taskloss.objectives import Batch, Groups, PenalisedRisk
 from taskloss.polytopes import Gains, Hull, Simplex
 from taskloss.surrogates import Listwise, MaxEntropy, OneVsAll, Quadratic
 
@@ -165,36 +166,29 @@ def test_listwise_cap_is_the_largest_sum():
 
 
 @pytest.mark.parametrize("surrogate", [Quadratic(), OneVsAll("logistic"), Listwise()], ids=["q", "l", "list"])
-def test_grouped_risk_has_the_right_gradient_and_hessian(surrogate):
+def test_the_risk_of_groups_is_the_weighted_mean_of_each_alone(surrogate):
     rng = np.random.default_rng(7)
     X, y, ids = items(rng, 20)
-    stacks, order = [], []
-    for size, which, rows in Groups(ids, len(X)).by_size():
+    batches, order = [], []
+    for size, _, rows in GroupIds(ids, len(X)).by_size():
         loss = NDCG(n_items=size)
-        stacks.append(Stack(surrogate.bind(loss.polytope), loss.phi(y[rows]), rng.uniform(1, 2, len(which))))
+        batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(y[rows])))
         order.append(rows.ravel())
-    risk = GroupedRisk(Linear(), stacks, X[np.concatenate(order)], 0.3)
-    theta, u = rng.normal(size=(2, *risk.start.shape))
-    step = 1e-5
-    value, gradient = risk.value_and_gradient(theta)
-    slope = (risk.value_and_gradient(theta + step * u)[0] - risk.value_and_gradient(theta - step * u)[0]) / (2 * step)
-    np.testing.assert_allclose((gradient * u).sum(), slope, rtol=1e-6)
-    up, down = (risk.value_and_gradient(theta + s * u)[1] for s in (step, -step))
-    np.testing.assert_allclose(risk.hessian(theta)(u), (up - down) / (2 * step), rtol=1e-5, atol=1e-8)
-    # By hand, one group at a time.
-    total = sum(s.weights.sum() for s in stacks)
-    slow = 0.15 * (theta[:-1] ** 2).sum()
-    start = 0
-    for s in stacks:
-        for phi, w in zip(s.phi, s.weights, strict=True):
-            v = risk.X[start : start + len(phi)] @ theta[:-1, 0] + theta[-1, 0]
-            slow += w / total * s.surrogate.value(v[None], phi[None])[0]
+    X, weights = X[np.concatenate(order)], rng.uniform(1, 2, 20)
+    f = PenalisedRisk(Linear(), X, Groups(batches, weights), 0.3)
+    theta = rng.normal(size=f.start.shape)
+    by_hand, start, alone = 0.15 * (theta[:-1] ** 2).sum(), 0, []
+    for batch in batches:
+        for phi in batch.targets:
+            v = X[start : start + len(phi)] @ theta[:-1, 0] + theta[-1, 0]
+            alone.append(batch.surrogate.value(v[None], phi[None])[0])
             start += len(phi)
-    np.testing.assert_allclose(value, slow)
+    by_hand += np.average(alone, weights=weights)
+    np.testing.assert_allclose(f.value_and_gradient(theta)[0], by_hand)
 
 
 def test_groups_may_stand_in_any_order():
-    groups = Groups(["b", "a", "b", "c", "b", "a"], 6)
+    groups = GroupIds(["b", "a", "b", "c", "b", "a"], 6)
     found = {size: (which.tolist(), rows.tolist()) for size, which, rows in groups.by_size()}
     assert found == {1: ([2], [[3]]), 2: ([0], [[1, 5]]), 3: ([1], [[0, 2, 4]])}
 
@@ -237,7 +231,7 @@ def test_the_order_of_rows_and_the_kind_of_ids_do_not_matter(surrogate):
 def test_quadratic_ranker_is_ridge_on_normalised_gains():
     X, y, groups = items(np.random.default_rng(10))
     target = np.empty(len(y))
-    for size, _, rows in Groups(groups, len(y)).by_size():
+    for size, _, rows in GroupIds(groups, len(y)).by_size():
         target[rows] = NDCG(n_items=size).phi(y[rows])
     n = len(np.unique(groups))
     model = tl.Ranker(surrogate="quadratic", alpha=0.02, tol=1e-15).fit(X, y, groups=groups)
@@ -308,7 +302,7 @@ def test_features_made_in_blocks_change_nothing(monkeypatch):
     X, y, groups = items(np.random.default_rng(19), 80)
     assert len(X) > 256
     one = tl.Ranker(hypothesis="nystrom").fit(X, y, groups=groups)
-    monkeypatch.setattr("taskloss.grouped._FEATURE_BYTES", 1)
+    monkeypatch.setattr("taskloss.objectives.penalised._HELD_BYTES", 1)
     two = tl.Ranker(hypothesis="nystrom").fit(X, y, groups=groups)
     np.testing.assert_allclose(one.predict_scores(X), two.predict_scores(X), atol=1e-4)
 
@@ -386,7 +380,7 @@ def test_clear_sentences():
         (lambda: tl.Ranker(NDCG(at="3")).fit(X, y, groups=groups), "at must be a whole number"),
         (lambda: tl.Ranker(NDCG(at=2.5)).fit(X, y, groups=groups), "at must be a whole number"),
         (lambda: tl.Ranker(NDCG(lambda y: 1.0)).fit(X, y, groups=groups), "gain must give a number for each relevance"),
-        (lambda: tl.Ranker(hypothesis=Kernel("precomputed")).fit(X, y, groups=groups), "the kernel and not its matrix"),
+        (lambda: tl.Ranker(hypothesis=Kernel("precomputed")).fit(X, y, groups=groups), "the kernel itself, not its matrix"),
         (lambda: tl.Ranker().fit(X[:0], y[:0], groups=groups[:0]), "0 sample"),
         (lambda: tl.Ranker().fit(X, y - 1, groups=groups), "must not be negative, got -1"),
         (lambda: tl.Ranker().fit(X, y * np.nan, groups=groups), "NaN"),

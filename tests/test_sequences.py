@@ -13,9 +13,9 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from taskloss.hypotheses.chain import ChainLinear
 
 import taskloss as tl
-from taskloss.hypotheses.chain import ChainLinear
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, PackedChains, Simplex, Tree
 from taskloss.polytopes import packed as packed_module

@@ -8,8 +8,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import load_wine
 
-from taskloss.hypotheses import Linear
-from taskloss.risk import EmpiricalRisk
+from taskloss.hypotheses import Linear, Thresholds
+from taskloss.hypotheses.base import Moments
+from taskloss.objectives import PenalisedRisk, Rows
+from taskloss.objectives.preconditioners import kronecker, low_rank_correction
+from taskloss.parallel import Executor
 from taskloss.solvers import LBFGS, Newton, Solver, Status
 from taskloss.solvers.base import Progress
 from taskloss.solvers.descent import Descent
@@ -19,7 +22,16 @@ exact = {name: cls() for name, cls in Solver.registry.items() if issubclass(cls,
 every_solver = pytest.mark.parametrize("solver", list(exact.values()), ids=list(exact))
 
 
-class Columns:
+class Plain:
+    """An objective without a preconditioner."""
+
+    refresh = 12
+
+    def preconditioner(self, theta):
+        return lambda g: g
+
+
+class Columns(Plain):
     """Independent ill-conditioned convex problems, one in each column: sum_i c_ij cosh(theta_ij - m_ij) - c_ij."""
 
     def __init__(self, rng, shape=(8, 3)):
@@ -71,6 +83,11 @@ def test_a_column_that_is_stuck_does_not_stop_the_others():
     np.testing.assert_allclose(solution.theta[:, 1:], problem.m[:, 1:], atol=1e-4)
 
 
+def penalised(hypothesis, surrogate, X, phi, weights, alpha, **kwargs):
+    risk = Rows(surrogate, phi, weights).kept_ordered(hypothesis.shares_weights)
+    return PenalisedRisk(hypothesis.bind(X, weights), X, risk, alpha, **kwargs)
+
+
 def random_risk(surrogate, hypothesis, rng, n=60, d=4, alpha=0.05, sparse=False):
     X = rng.normal(size=(n, d))
     if sparse:
@@ -81,13 +98,13 @@ def random_risk(surrogate, hypothesis, rng, n=60, d=4, alpha=0.05, sparse=False)
     phi = vertices[rng.integers(0, len(vertices), n)]
     if isinstance(surrogate, AllThresholds):
         phi = (2.0 * np.tri(surrogate.n_classes, surrogate.size, -1) - 1)[rng.integers(0, surrogate.n_classes, n)]
-    return EmpiricalRisk(hypothesis, surrogate, X, phi, rng.uniform(0.5, 2, n), alpha)
+    return penalised(hypothesis, surrogate, X, phi, rng.uniform(0.5, 2, n), alpha)
 
 
 def keep_weights(risk, theta):
     """theta without intercepts."""
     full = risk.unflatten(theta).copy()
-    full[risk.head :] = 0
+    full *= risk.penalised
     return risk.flatten(full)
 
 
@@ -99,11 +116,11 @@ problems = pytest.mark.parametrize(
         (OneVsAll("logistic", 3), Linear()),
         (Independent("exponential", 3), Linear()),
         (Quadratic(), Linear()),
-        (AllThresholds("logistic", 4), Linear(shared=True)),
+        (AllThresholds("logistic", 4), Thresholds()),
         (AllThresholds("square", 4), Linear()),
-        (CumulativeLink("logit", 4), Linear(shared=True)),
-        (CumulativeLink("probit", 4), Linear(shared=True)),
-        (CumulativeLink("cloglog", 4), Linear(shared=True)),
+        (CumulativeLink("logit", 4), Thresholds()),
+        (CumulativeLink("probit", 4), Thresholds()),
+        (CumulativeLink("cloglog", 4), Thresholds()),
         (CumulativeLink("logit", 4), Linear()),
     ],
     ids=repr,
@@ -127,8 +144,8 @@ def test_risk_has_the_right_gradient_hessian_and_value(surrogate, hypothesis, sp
     np.testing.assert_allclose((gradient * direction).sum(0), (up[0] - down[0]) / (2 * step), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(risk.hessian(theta)(direction), (up[1] - down[1]) / (2 * step), rtol=1e-5, atol=1e-7)
     full = risk.unflatten(theta)
-    v = hypothesis.scores(full, risk.X)
-    by_hand = risk.weights @ surrogate.value(v, risk._lift(risk.phi, float)) + 0.025 * (full[: risk.head] ** 2).sum()
+    v = hypothesis.scores(full, risk.inputs)
+    by_hand = risk.weights @ surrogate.value(v, risk.risk.moments(float)) + 0.025 * (risk.penalised * full**2).sum()
     assert value.sum() == pytest.approx(by_hand)
 
 
@@ -149,30 +166,15 @@ def test_solvers_agree_with_scipy(surrogate, hypothesis, solver):
     )
     assert solution.value <= found.fun + 1e-9
     assert np.abs(risk.value_and_gradient(solution.theta)[1]).max() < 1e-4  # convex: a flat point is a minimum
-    if not risk.smoothing:  # SciPy's line search stops short at the barrier
+    if not risk.risk.barrier:  # SciPy's line search stops short at the barrier
         assert solution.value == pytest.approx(found.fun, abs=1e-7)
-
-
-def test_blocks_and_threads_change_nothing():
-    rng = np.random.default_rng(4)
-    X, phi = rng.normal(size=(3000, 7)), np.eye(5)[rng.integers(0, 5, 3000)]
-    risk = EmpiricalRisk(Linear(), Multinomial(5), X, phi, np.ones(3000), 0.1)
-    theta = risk.flatten(rng.normal(size=risk.start.shape))
-    value, gradient = risk.value_and_gradient(theta)
-    product = risk.hessian(theta)(theta)
-    weights = risk.weights
-    risk.threads = 2
-    risk.blocks = [(X[i : i + 111], risk.phi[i : i + 111], weights[i : i + 111]) for i in range(0, 3000, 111)]
-    np.testing.assert_allclose(risk.value_and_gradient(theta)[0], value, rtol=1e-12)
-    np.testing.assert_allclose(risk.value_and_gradient(theta)[1], gradient, atol=1e-13)
-    np.testing.assert_allclose(risk.hessian(theta)(theta), product, atol=1e-13)
 
 
 def test_the_preconditioner_is_the_inverse_hessian_of_the_quadratic_surrogate():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 6)) + 3
-    for hypothesis in (Linear(), Linear(fit_intercept=False), Linear(shared=True)):
-        risk = EmpiricalRisk(hypothesis, Quadratic(), X, rng.normal(size=(200, 3)), rng.uniform(1, 2, 200), 0.3)
+    for hypothesis in (Linear(), Linear(fit_intercept=False), Thresholds()):
+        risk = penalised(hypothesis, Quadratic(), X, rng.normal(size=(200, 3)), rng.uniform(1, 2, 200), 0.3)
         theta = risk.flatten(risk.start)
         direction = rng.normal(size=theta.shape)
         if not hypothesis.fit_intercept:
@@ -182,43 +184,40 @@ def test_the_preconditioner_is_the_inverse_hessian_of_the_quadratic_surrogate():
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_sharpened_preconditioner_is_the_inverse_hessian_on_the_span_of_the_weights(monkeypatch, fit_intercept):
+def test_the_low_rank_correction_is_the_inverse_hessian_on_the_span_of_the_weights(fit_intercept):
     """With as many classes as features and a constant that span is everything; with few directions the inverse stays symmetric and positive."""
-    from taskloss import risk as module
-    from taskloss.hypotheses import linear
-
     rng, alpha = np.random.default_rng(16), 1e-3
     X, k = rng.normal(size=(200, 4)) ** 2, 6
     phi = np.eye(k)[rng.integers(0, k, 200)]
-    risk = EmpiricalRisk(Linear(fit_intercept), Multinomial(k), X, phi, rng.uniform(0.5, 2, 200), alpha)
-    assert risk.sharpens
+    risk = penalised(Linear(fit_intercept), Multinomial(k), X, phi, rng.uniform(0.5, 2, 200), alpha)
+    assert risk.corrects
     theta = 2 * rng.normal(size=risk.start.shape)
     theta[-1] *= fit_intercept
     flat = risk.flatten(theta)
-    hessian = risk.hessian(flat)
-    monkeypatch.setattr(linear, "_CAUTION", 0.0)
-    monkeypatch.setattr(module, "_SHARPER", 1e6)
-    inverse = risk.preconditioner(flat)
+    curvature = risk.risk.curvature(Linear(fit_intercept).scores(theta, X))
+    moments = Linear().moments(X, curvature.weights)
+    mean = np.tensordot(curvature.weights, curvature.matrices, 1)
+    model = kronecker(moments, mean, alpha, False, fit_intercept)
+    args = (model, theta, X, curvature, moments, alpha, fit_intercept)
+    inverse = low_rank_correction(*args, directions=k - 1, ridge=0.0)
     direction = rng.normal(size=theta.shape)
     direction[-1] *= fit_intercept
-    difference = risk.unflatten(inverse(hessian(risk.flatten(direction)))) - direction
+    difference = inverse(risk.unflatten(risk.hessian(flat)(risk.flatten(direction)))) - direction
     difference[-1] -= difference[-1].mean()  # no class gains by the same constant for all
     np.testing.assert_allclose(difference, 0, atol=1e-7)
-    monkeypatch.setattr(module, "_SHARPER", 4)
-    inverse = risk.preconditioner(flat)
-    matrix = np.column_stack([inverse(e[:, None]) for e in np.eye(flat.size)])
-    np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
-    assert np.linalg.eigvalsh(matrix).min() > -1e-9
+    for directions in (1, 3):
+        inverse = low_rank_correction(*args, directions=directions)
+        matrix = np.column_stack([inverse(e.reshape(theta.shape)).ravel() for e in np.eye(theta.size)])
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-9
 
 
 def test_second_moments_are_taken_in_double_precision():
     """Far from the origin the covariance is a small difference of large numbers, which single precision would lose."""
-    from taskloss.hypotheses.linear import _moments
-
     rng = np.random.default_rng(17)
     X = (rng.normal(size=(3000, 4)) + 3000).astype(np.float32)
     for weights in (np.full(3000, 1 / 3000), rng.dirichlet(np.ones(3000))):
-        mean, second = _moments(X, weights, 2)
+        mean, second, _, _ = Linear().moments(X, weights, Executor(2))
         expected = np.cov(X.astype(float).T, aweights=weights, bias=True)
         np.testing.assert_allclose(second - np.outer(mean, mean), expected, atol=1e-5)
 
@@ -235,34 +234,44 @@ def test_a_bracketed_step_goes_to_the_minimum_of_the_cubic_through_its_ends():
         assert np.isnan(_cubic(np.zeros(1), np.zeros(1), -np.ones(1), np.ones(1), np.full(1, np.inf), np.ones(1)))
 
 
-def test_wide_inputs_have_the_moments_of_their_largest_features_in_the_preconditioner(monkeypatch):
-    """With as many features as are taken together, sparse or dense, it is the one for few; with fewer, still useful."""
-    from taskloss.hypotheses import linear
-
+@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds()], ids=repr)
+def test_features_in_the_head_have_their_moments_in_the_preconditioner(hypothesis):
+    """With all features in the head, in any order, it is the one for few; features outside count by their squares."""
     rng = np.random.default_rng(6)
-    X = sparse.random(300, 40, 0.3, format="csr", random_state=0) @ sparse.diags(np.arange(1, 41) ** -0.5) + 0.0
+    X, d, k = rng.normal(size=(300, 8)) @ rng.normal(size=(8, 8)), 8, 3
+    weights = rng.dirichlet(np.ones(300))
+    whole = Linear().moments(X, weights)
+    curvature = np.cov(rng.normal(size=(k, 50)))
+    flags = (curvature, 0.1, hypothesis.shares_weights, True)
+    g = rng.normal(size=hypothesis.start(X, np.zeros(k)).shape)
+    head = rng.permutation(d)
+    turned = Moments(whole.mean[head], whole.second[np.ix_(head, head)], head, np.diag(whole.second))
+    np.testing.assert_allclose(kronecker(turned, *flags)(g), kronecker(whole, *flags)(g), atol=1e-9)
+    none = Moments(np.zeros(0), np.zeros((0, 0)), head[:0], np.diag(whole.second))
+    scale = np.outer(np.diag(whole.second), curvature.sum() if hypothesis.shares_weights else np.diag(curvature))
+    np.testing.assert_allclose(kronecker(none, *flags)(g)[:d], g[:d] / (scale + 0.1))
+
+
+def test_wide_inputs_are_preconditioned_by_their_largest_features():
+    rng = np.random.default_rng(6)
+    X = sparse.random(300, 1600, 0.05, format="csr", random_state=0) @ sparse.diags(np.arange(1, 1601) ** -0.5)
     phi = np.eye(3)[rng.integers(0, 3, 300)]
-    for hypothesis in (Linear(), Linear(shared=True)):
-        risks = [EmpiricalRisk(hypothesis, Quadratic(), x, phi, np.ones(300), 0.1) for x in (X, X.toarray())]
-        theta = risks[0].flatten(risks[0].start)
-        g = rng.normal(size=theta.shape)
-        whole = risks[1].preconditioner(theta)(g)
-        np.testing.assert_allclose(risks[0].preconditioner(theta)(g), whole, atol=1e-9)
-        monkeypatch.setattr(linear, "_GRAM_LIMIT", 39)
-        for head, iterations in ((40, 1), (20, 25)):
-            monkeypatch.setattr(linear, "_GRAM_HEAD", head)
-            for risk in risks:
-                if head == 40:
-                    np.testing.assert_allclose(risk.preconditioner(theta)(g), whole, atol=1e-9)
-                assert LBFGS(tol=1e-8).minimise(risk, theta).iterations <= iterations
-        monkeypatch.setattr(linear, "_GRAM_LIMIT", 1500)
+    moments = Linear().moments(X, np.full(300, 1 / 300))
+    assert len(moments.head) == 512
+    dense = X.toarray()
+    np.testing.assert_allclose(moments.squares, (dense**2).mean(0))
+    np.testing.assert_allclose(moments.second, dense[:, moments.head].T @ dense[:, moments.head] / 300, atol=1e-12)
+    assert moments.squares[moments.head].min() >= np.delete(moments.squares, moments.head).max()
+    for hypothesis in (Linear(), Thresholds()):
+        risk = penalised(hypothesis, Quadratic(), X, phi, np.ones(300), 0.1)
+        assert LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start)).iterations <= 25
 
 
 def test_curvature_is_taken_anew_where_a_problem_is_hard():
     """Separable classes under a weak penalty: far from the start most terms are flat."""
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(0)) / X.std(0)
-    risk = EmpiricalRisk(Linear(), Multinomial(3), X, np.eye(3)[y], np.ones(len(y)), 1e-6)
+    risk = penalised(Linear(), Multinomial(3), X, np.eye(3)[y], np.ones(len(y)), 1e-6)
     theta = risk.flatten(risk.start)
     solution = LBFGS(tol=1e-7).minimise(risk, theta)
     assert solution.converged
@@ -353,35 +362,17 @@ def test_progress_is_one_line_that_ends_with_the_status():
 def test_compiled_sparse_products_equal_scipys():
     from scipy.sparse import random
 
-    from taskloss.hypotheses._sparse import ThreadedSparse
+    from taskloss.hypotheses.sparse_products import ThreadedSparse
 
     rng = np.random.default_rng(10)
     for shape, dtype in (((301, 50), np.float64), ((50, 301), np.float32), ((7, 3), np.float64)):
         X = random(*shape, density=0.1, format="csr", random_state=0, dtype=dtype)
         X.data[:1] = 3
         for threads in (1, 2, 5):
-            ours = ThreadedSparse(X, threads)
+            ours = ThreadedSparse(X, Executor(threads))
             w, v = rng.normal(size=(shape[1], 4)).astype(dtype), rng.normal(size=(shape[0], 4)).astype(dtype)
             np.testing.assert_allclose(ours @ w, X @ w, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(ours.T @ v, X.T @ v, rtol=1e-5, atol=1e-6)
-
-
-def test_large_sparse_risks_take_the_compiled_path_and_agree(monkeypatch):
-    from scipy.sparse import random
-
-    from taskloss import risk as module
-
-    X = random(400, 60, density=0.2, format="csr", random_state=1)
-    phi = np.eye(3)[np.random.default_rng(11).integers(0, 3, 400)]
-    small = EmpiricalRisk(Linear(), Multinomial(3), X, phi, np.ones(400), 0.1)
-    monkeypatch.setattr(module, "_THREAD_WORK", 1)
-    monkeypatch.setattr(module, "blas_threads", lambda: 2)
-    large = EmpiricalRisk(Linear(), Multinomial(3), X, phi, np.ones(400), 0.1)
-    assert large.threads == 2
-    theta = small.flatten(np.random.default_rng(12).normal(size=small.start.shape))
-    for a, b in zip(small.value_and_gradient(theta), large.value_and_gradient(theta), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-12)
-    np.testing.assert_allclose(small.hessian(theta)(theta), large.hessian(theta)(theta), atol=1e-12)
 
 
 def test_scaled_sums_of_columns():

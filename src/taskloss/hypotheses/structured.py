@@ -188,14 +188,21 @@ class Structured(Hypothesis):
         return theta if changed is node else np.concatenate([changed, theta[len(node) :]])
 
     def scores(self, coefficients: Array, features: ForestRows, out: np.ndarray | None = None) -> NodeEdgeScores:
-        parts, forest = self.parts(coefficients), features.forest
-        nodes = np.ascontiguousarray(self._node.scores(parts["node"], features.rows, out))
+        parts = self.parts(coefficients)
+        return self._with_edges(self._node.scores(parts["node"], features.rows, out), parts, features)
+
+    def predict(self, theta: Array, inputs: ForestRows) -> NodeEdgeScores:
+        parts = self.parts(theta)
+        shape = ForestRows(inputs.rows, inputs.forest, self._edge_rows(inputs))
+        return self._with_edges(self._node.predict(parts["node"], inputs.rows), parts, shape)
+
+    def _with_edges(self, nodes: np.ndarray, parts: dict[str, Array], features: ForestRows) -> NodeEdgeScores:
+        nodes, forest, k = np.ascontiguousarray(nodes), features.forest, nodes.shape[1]
         if self.ends:
             nodes[forest.offsets[:-1]] += parts["start"]
             nodes[forest.offsets[1:] - 1] += parts["end"]
         if features.edges is None:
             return NodeEdgeScores(nodes, parts["transition"])
-        k = coefficients.shape[1]
         return NodeEdgeScores(nodes, parts["transition"] + (features.edges @ parts["edges"]).reshape(-1, k, k))
 
     def pullback(self, features: ForestRows, dv: NodeEdgeScores, out: np.ndarray | None = None) -> np.ndarray:
@@ -211,7 +218,7 @@ class Structured(Hypothesis):
             parts["start"][:] = nodes[forest.offsets[:-1]].sum(axis=0)
             parts["end"][:] = nodes[forest.offsets[1:] - 1].sum(axis=0)
         if features.edges is not None:
-            parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), -1)
+            parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), k * k)
         return out
 
     # -- a learner that trains itself, with a table fitted beside it -------------------------------------------------

@@ -71,7 +71,7 @@ def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable
     """(coefficients, X, targets, weights) -> sums, and the derivative in the coefficients, of one thread's rows."""
     from .scores import Rows
 
-    node = hypothesis.node if isinstance(hypothesis, Thresholds) else hypothesis
+    node = Hypothesis.resolve(hypothesis.node) if isinstance(hypothesis, Thresholds) else hypothesis
     plain = isinstance(risk, Rows) and not risk.barrier and risk.offset is None
     dense = isinstance(inputs, np.ndarray) and inputs.flags.c_contiguous
     if type(node) is not Linear or not plain or not dense:

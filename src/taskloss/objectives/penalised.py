@@ -50,13 +50,20 @@ class PenalisedRisk:
     fit the cache, or all sparse rows with the threads inside their products, since a pullback is as large as theta.
     """
 
-    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
+    def __init__(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Inputs,
+        risk: ScoreRisk,
+        alpha: float,
+        executor: Executor | None = None,
+    ):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
         self.start = hypothesis.start(inputs, risk.start())
         self.penalised = hypothesis.penalised(inputs, self.start)[:, None]
         self.separable = risk.separable and hypothesis.separable
         work = hypothesis.work(inputs) * risk.n_scores
-        self.executor = Executor.for_work(max(work, risk.work))
+        self.executor = Executor.for_work(max(work, risk.work)) if executor is None else executor
         if self.executor.compiled:
             keep_pages()
         self.corrects = (

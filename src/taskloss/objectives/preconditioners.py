@@ -18,7 +18,7 @@ from .scores import Curvature
 Array = Any
 Preconditioner = Callable[[Array], Array]
 
-_RIDGE = 1e-3  # share of the Kronecker model in the Hessian that a sample of rows estimates
+_RIDGE = 1e-3
 _EMPTY = np.zeros(0, dtype=int)
 
 
@@ -94,6 +94,7 @@ def low_rank_correction(
     alpha: float,
     fit_intercept: bool,
     directions: int,
+    ridge: float = _RIDGE,
 ) -> Preconditioner:
     """The inverse `apply` of the Kronecker model, made exact along the weights, where the model is wrong.
 
@@ -101,7 +102,7 @@ def low_rank_correction(
     independent of them, and the model is exact there; so it needs the true Hessian in few directions only: the largest
     `directions` in the span S of the weights, whitened, and the intercepts. If H and H0 are the true Hessian and the
     model's on that subspace C, C (H^-1 - H0^-1) C^T is what the inverse lacks. X are the rows of `curvature`, whose weights
-    sum to one and are those of `moments`.
+    sum to one and are those of `moments`; `ridge` is the share of the model that is mixed into H, which a sample estimates.
     """
     weights, matrices = curvature
     k, w = matrices.shape[1], theta[:-1]
@@ -124,7 +125,7 @@ def low_rank_correction(
     penalty = np.zeros((q, q))
     penalty[:r, :r] = alpha * (s.T @ s)
     model = np.kron(np.tensordot(weights, matrices, 1), np.eye(q)) + np.kron(np.eye(k), penalty)
-    true += np.kron(np.eye(k), penalty) + _RIDGE * model
+    true += np.kron(np.eye(k), penalty) + ridge * model
     lack = np.linalg.pinv(true, hermitian=True, rcond=1e-10) - np.linalg.pinv(model, hermitian=True, rcond=1e-10)
 
     def corrected(g: Array) -> Array:

@@ -358,6 +358,10 @@ class Rows(ScoreRisk):
         return value
 
     def hessian(self, v: Array) -> Callable[[Array], Array]:
+        if not self.surrogate.smooth:
+            raise ValueError(
+                f"{self.surrogate!r} has no second derivative, which solver='newton' needs; use solver='lbfgs'."
+            )
         v = v if self.offset is None else v + self.offset
         product = self.surrogate.hessian(v, self.moments(v.dtype))
         weights = self.weights.astype(v.dtype, copy=False)[:, None]

@@ -1,0 +1,316 @@
+"""The law of the waist: every layout with every hypothesis and every surrogate that fit together is one objective."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.parts import examples
+from tests.test_laws_surrogates import domain_of, is_kinked, moments, scores
+
+from taskloss.hypotheses import Hypothesis, Linear, Structured, Thresholds
+from taskloss.hypotheses.structured import ForestRows, NodeEdgeScores
+from taskloss.losses import NDCG, MatchingHamming
+from taskloss.objectives import Batch, Forests, Groups, PenalisedRisk, Rows, fused
+from taskloss.parallel import Executor
+from taskloss.polytopes._forest import Forest
+from taskloss.surrogates import ChainCRF, Listwise, MaxEntropy, OneVsAll, Quadratic, RowMultinomial, Surrogate
+
+N, D, ALPHA = 23, 4, 0.05
+
+
+def dense(rng, n=N, d=D):
+    return rng.normal(size=(n, d))
+
+
+def sparse_rows(rng, n=N, d=D):
+    return sparse.csr_matrix(np.where(rng.random((n, d)) < 0.6, rng.normal(size=(n, d)), 0))
+
+
+# -- problems: (hypothesis, inputs, risk) ------------------------------------------------------------------------------
+
+
+def rows_problem(surrogate, hypothesis, make=dense):
+    rng = np.random.default_rng(0)
+    vertices = domain_of(surrogate).vertices()
+    targets = moments(surrogate, rng, N)
+    targets[::2] = vertices[rng.integers(0, len(vertices), len(targets[::2]))]
+    targets[: len(vertices)] = vertices[:N]  # every label occurs
+    weights = rng.uniform(0.5, 2, N)
+    X = make(rng)
+    risk = Rows(surrogate, targets, weights).kept_ordered(hypothesis.shares_weights)
+    return hypothesis.bind(X, weights), X, risk
+
+
+def ranking_problem(surrogate, hypothesis, make=dense):
+    rng = np.random.default_rng(1)
+    batches = []
+    for size, count in ((2, 4), (5, 3)):
+        loss = NDCG(n_items=size)
+        batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(rng.integers(0, 3, (count, size)))))
+    X = make(rng, 2 * 4 + 5 * 3)
+    risk = Groups(batches, rng.uniform(0.5, 2, 7))
+    return hypothesis.bind(X, risk.row_weights), X, risk
+
+
+def matching_problem(surrogate, hypothesis, make=dense):
+    rng = np.random.default_rng(2)
+    batches = []
+    for size, count in ((2, 3), (3, 2)):
+        loss = MatchingHamming(size, size)
+        y = np.array([rng.permutation(size) for _ in range(count)])
+        batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(y)))
+    X = make(rng, 4 * 3 + 9 * 2)
+    risk = Groups(batches, rng.uniform(0.5, 2, 5))
+    return hypothesis.bind(X, risk.row_weights), X, risk
+
+
+def forest_problem(surrogate, hypothesis, make=dense, trees=False):
+    rng = np.random.default_rng(3)
+    forest = Forest.chains([3, 1, 4, 2])
+    if trees:
+        parents = np.array([-1, 0, 0, -1, -1, 4, 4, 5, 4, -1])
+        forest = Forest(parents, np.array([0, 3, 4, 9, 10]))
+    X = make(rng, 10)
+    inputs = ForestRows(X, forest)
+    risk = Forests(surrogate, forest, rng.integers(0, 3, 10), rng.uniform(0.5, 2, 4), 3)
+    return hypothesis.bind(inputs, risk.row_weights), inputs, risk
+
+
+node_hypotheses = [
+    part
+    for _, part in examples(Hypothesis)
+    if not isinstance(part, Structured) and getattr(part, "kernel", None) != "precomputed" and not part.trained
+]
+flat = [h for h in node_hypotheses if h.shares_weights is False]
+surrogates = [(name, part) for name, part in examples(Surrogate) if not is_kinked(part)]
+
+
+def fits(surrogate, hypothesis):
+    return not surrogate.ordered or hypothesis.fit_intercept
+
+
+problems = {}
+for name, surrogate in surrogates:
+    for hypothesis in node_hypotheses:
+        if fits(surrogate, hypothesis):
+            problems[f"rows-{name}-{hypothesis!r}"] = (rows_problem, surrogate, hypothesis, dense)
+    problems[f"rows-{name}-sparse"] = (rows_problem, surrogate, Linear(), sparse_rows)
+for hypothesis in flat:
+    for surrogate in (Listwise(), Quadratic(), OneVsAll("logistic")):
+        problems[f"ranking-{surrogate!r}-{hypothesis!r}"] = (ranking_problem, surrogate, hypothesis, dense)
+    for surrogate in (RowMultinomial(), MaxEntropy(), Quadratic()):
+        problems[f"matching-{surrogate!r}-{hypothesis!r}"] = (matching_problem, surrogate, hypothesis, dense)
+problems["ranking-sparse"] = (ranking_problem, Listwise(), Linear(), sparse_rows)
+for hypothesis in [part for _, part in examples(Hypothesis) if isinstance(part, Structured)]:
+    for surrogate in (ChainCRF(), MaxEntropy(), Quadratic()):
+        for make in (dense, sparse_rows):
+            problems[f"chains-{surrogate!r}-{hypothesis!r}-{make.__name__}"] = (
+                forest_problem,
+                surrogate,
+                hypothesis,
+                make,
+            )
+problems["trees"] = (lambda *args: forest_problem(*args, trees=True), MaxEntropy(), Structured(edges=[0]), dense)
+every_problem = pytest.mark.parametrize("problem", list(problems.values()), ids=list(problems))
+
+
+def build(problem):
+    make, surrogate, hypothesis, inputs = problem
+    return make(surrogate, hypothesis, inputs)
+
+
+def somewhere(objective, rng, scale=0.02):
+    """Near the start, where ordered scores are in order at every x."""
+    return objective.flatten(objective.start + scale * rng.normal(size=objective.start.shape))
+
+
+# -- the law -----------------------------------------------------------------------------------------------------------
+
+
+@every_problem
+def test_value_gradient_and_hessian(problem):
+    """The value is the definition's, the gradient its slope, and Hessian products the gradient's."""
+    hypothesis, inputs, risk = build(problem)
+    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
+    rng = np.random.default_rng(4)
+    theta = somewhere(f, rng)
+    value, gradient = f.value_and_gradient(theta)
+    full = f.unflatten(theta)
+    by_hand = risk.value_and_gradient(hypothesis.predict(full, inputs))[0].sum()
+    by_hand += ALPHA / 2 * (f.penalised * full**2).sum()
+    assert value.sum() == pytest.approx(by_hand, rel=1e-10)
+    assert value.sum() >= 0
+    direction = rng.normal(size=theta.shape)
+    if not hypothesis.fit_intercept:
+        direction = f.flatten(f.penalised * f.unflatten(direction))
+    step = 1e-5
+    up, down = (f.value_and_gradient(theta + s * direction) for s in (step, -step))
+    slopes = np.einsum("pb,pb->b", gradient, direction)
+    np.testing.assert_allclose((up[0] - down[0]) / (2 * step), slopes, rtol=1e-5, atol=1e-8)
+    product = f.hessian(theta)(direction)
+    # a surrogate from h alone takes second derivatives by differences of its own
+    np.testing.assert_allclose(product, (up[1] - down[1]) / (2 * step), atol=2e-4 * np.abs(product).max())
+    assert (np.einsum("pb,pb->b", direction, product) >= -1e-10).all()
+
+
+@every_problem
+def test_threads_compiled_passes_and_parts_change_nothing(problem):
+    hypothesis, inputs, risk = build(problem)
+    plain = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
+    theta = somewhere(plain, np.random.default_rng(5))
+    value, gradient = plain.value_and_gradient(theta)
+    for executor in (Executor(1, compiled=True), Executor(3, compiled=True)):
+        other = PenalisedRisk(hypothesis, inputs, risk, ALPHA, executor)
+        found = other.value_and_gradient(theta)
+        np.testing.assert_allclose(found[0], value, rtol=1e-11)
+        np.testing.assert_allclose(found[1], gradient, atol=1e-11)
+        again = other.value_and_gradient(theta)
+        np.testing.assert_array_equal(found[1], again[1])  # bit-equal at a given number of threads
+        np.testing.assert_allclose(other.hessian(theta)(theta), plain.hessian(theta)(theta), atol=1e-10)
+
+
+@every_problem
+def test_parts_add_up_and_examples_may_come_in_any_order(problem):
+    hypothesis, inputs, risk = build(problem)
+    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
+    theta = f.unflatten(somewhere(f, np.random.default_rng(6)))
+    v = hypothesis.predict(theta, inputs)
+    whole = risk.value_and_gradient(v)[0]
+    cuts = risk.cut(max(1, risk.n_rows // 3))
+    assert len(cuts) > 1
+    assert [c.start for c in cuts[1:]] == [c.stop for c in cuts[:-1]]
+    order = np.random.default_rng(7).permutation(risk.n_examples)
+    for parts in (cuts, [order[:3], order[3:]]):
+        total = 0.0
+        for some in parts:
+            part = risk.take(some)
+            piece = hypothesis.piece(inputs, risk.rows_of(some))
+            assert part.n_rows == piece.shape[0]
+            total = total + part.value_and_gradient(hypothesis.predict(theta, piece))[0]
+        np.testing.assert_allclose(total, whole, rtol=1e-10)
+
+
+@every_problem
+def test_shifted_risks_and_gradients_in_place(problem):
+    hypothesis, inputs, risk = build(problem)
+    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
+    theta = f.unflatten(somewhere(f, np.random.default_rng(8)))
+    v = hypothesis.predict(theta, inputs)
+    value, gradient = risk.value_and_gradient(v)
+    offset = v * 0.25
+    for_value, for_gradient = risk.shifted(offset).value_and_gradient(v * 0.75)
+    np.testing.assert_allclose(for_value, value, rtol=1e-10)
+    _same(for_gradient, gradient)
+    _same(risk.value_and_gradient(v, out=v)[1], gradient)
+
+
+def _same(a, b):
+    if isinstance(a, NodeEdgeScores):
+        _same(a.nodes, b.nodes)
+        _same(a.edges, b.edges)
+    else:
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+@every_problem
+def test_the_preconditioner_is_symmetric_and_positive(problem):
+    hypothesis, inputs, risk = build(problem)
+    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
+    theta = somewhere(f, np.random.default_rng(9))
+    apply = f.preconditioner(theta)
+    a, b = np.random.default_rng(10).normal(size=(2, *theta.shape))
+    np.testing.assert_allclose((a * apply(b)).sum(), (b * apply(a)).sum(), rtol=1e-6)
+    assert (a * apply(a)).sum() > 0
+
+
+# -- compiled passes are taken where they should be --------------------------------------------------------------------
+
+compiled = [(name, part) for name, part in examples(Surrogate) if fused.pointwise(part) is not None]
+every_compiled = pytest.mark.parametrize("part", [p for _, p in compiled], ids=[n for n, _ in compiled])
+
+
+def test_the_common_surrogates_have_compiled_passes():
+    names = {name.rsplit("-", 1)[0] for name, _ in compiled}
+    assert names >= {"multinomial", "row-multinomial", "max-entropy", "one-vs-all", "independent", "all-thresholds"}
+
+
+@every_compiled
+@pytest.mark.parametrize("order", "CF")
+def test_the_compiled_pass_gives_the_same_numbers(part, order):
+    """At labels held in bytes and at moments between them, with weights, over more rows than a tile, scores up to 1e3."""
+    rng = np.random.default_rng(7)
+    rows = 1100
+    v = scores(part, rng, rows) * rng.choice([0.1, 1, 100, 500], (rows, 1))
+    vertices, w = domain_of(part).vertices(), rng.uniform(0, 2, rows)
+    for phi in (moments(part, rng, rows), vertices[rng.integers(0, len(vertices), rows)].astype(np.int8)):
+        for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 1e-5)):
+            terms, gradient = part.risk_and_gradient(v.astype(dtype), phi.astype(dtype))
+            scratch = np.array(v, dtype=dtype, order=order)
+            sums = fused.pointwise(part)(scratch, np.array(phi, order=order), w.astype(dtype))
+            np.testing.assert_allclose(sums, w @ terms, rtol=tolerance)
+            np.testing.assert_allclose(scratch, w[:, None] * gradient, atol=tolerance)
+
+
+class Counted:
+    """Counts the calls of a function."""
+
+    def __init__(self, work):
+        self.work, self.calls = work, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.work(*args)
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    [Linear(), Linear(fit_intercept=False), Thresholds(), Thresholds(Linear(fit_intercept=False))],
+    ids=repr,
+)
+@every_compiled
+def test_large_dense_risks_go_by_one_fused_pass_and_agree(part, hypothesis):
+    """Over more rows than a block, with weights, in both precisions; rows that do not lie in C order go the other way."""
+    rng = np.random.default_rng(14)
+    X, vertices = rng.normal(size=(1300, 7)), domain_of(part).vertices()
+    phi, weights = vertices[rng.integers(0, len(vertices), 1300)].astype(np.int8), rng.uniform(0, 2, 1300)
+
+    def objective(X, executor=None):
+        return PenalisedRisk(hypothesis, X, Rows(part, phi, weights), 0.1, executor)
+
+    small = objective(X)
+    assert small.fused is None  # too small to pay
+    # Somewhere, and at the start, where there are no weights yet.
+    points = [small.flatten(theta) for theta in (rng.normal(size=small.start.shape), small.start)]
+    expected = [small.value_and_gradient(theta) for theta in points]
+    for threads, order, dtype, tolerance in (
+        (1, "C", np.float64, 1e-12),
+        (3, "C", np.float64, 1e-12),
+        (2, "F", np.float64, 1e-12),
+        (2, "C", np.float32, 1e-5),
+    ):
+        large = objective(np.array(X, dtype=dtype, order=order), Executor(threads, compiled=True))
+        assert (large.fused is not None) == (order == "C")
+        if large.fused is not None:
+            large.fused = Counted(large.fused)
+        for theta, (value, gradient) in zip(points, expected, strict=True):
+            found = large.value_and_gradient(theta)
+            np.testing.assert_allclose(found[0], value, rtol=tolerance)
+            np.testing.assert_allclose(found[1], gradient, atol=tolerance)
+        if large.fused is not None:
+            assert large.fused.calls == len(points) * threads  # once for each thread and evaluation
+
+
+def test_the_fused_pass_is_taken_by_a_fit_that_is_large_enough(monkeypatch):
+    import taskloss as tl
+    from taskloss.objectives import penalised
+
+    found = []
+    monkeypatch.setattr(penalised, "whole_pass", lambda *args: found.append(fused.whole_pass(*args)) or found[-1])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 80))
+    y = rng.integers(0, 5, 60_000)
+    tl.CostSensitiveClassifier(tol=1e-2).fit(X, y)
+    tl.OrdinalClassifier(tol=1e-2).fit(X, y)
+    assert len(found) == 2
+    assert all(f is not None for f in found)
+    tl.CostSensitiveClassifier(tol=1e-2).fit(X[:100], y[:100])
+    assert len(found) == 2
