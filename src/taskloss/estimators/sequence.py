@@ -14,7 +14,7 @@ from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
-from ..objectives import Forests, PenalisedRisk, objective
+from ..objectives import Forests, Monitor, PenalisedRisk, objective
 from ..objectives.forests import forest_law
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
@@ -22,6 +22,7 @@ from ..scoring import example_weights
 from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from ..surrogates.base import Surrogate
 from .base import Minimiser, keep
+from .validation import Judge, given_monitor, pair
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
@@ -95,11 +96,15 @@ class SequenceTagger(Minimiser, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to sequences X and their labels y; sample_weight is one weight per sequence."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to sequences X and their labels y; sample_weight is one weight per sequence.
+
+        validation: held-out sequences (X, y), on whose task loss trees stop early; else they hold out some of these.
+        """
         self._check_numbers()
         hypothesis, inputs, risk, (loss, reader, labels) = self._problem(X, y, sample_weight)
-        solution = self._minimise(hypothesis, inputs, risk)
+        judge, monitor = self._watch(hypothesis, risk, loss, reader, labels, validation)
+        solution = self._minimise(hypothesis, inputs, risk, judge, monitor)
         self.loss_, self.reader_, self.labels_, self.surrogate_ = loss, reader, labels, risk.surrogate
         self.limits_, self.n_features_in_ = risk.limits, inputs.shape[1]
         if reader.vocabulary is not None:
@@ -108,6 +113,39 @@ class SequenceTagger(Minimiser, BaseEstimator):
             del self.feature_names_in_
         self._keep_solution(hypothesis, solution)
         return self
+
+    def _watch(
+        self,
+        hypothesis: Hypothesis,
+        risk: Forests,
+        loss: SequenceLoss,
+        reader: SequenceReader,
+        labels: SequenceLabels,
+        validation: Any,
+    ) -> tuple[Judge | None, Monitor | None]:
+        """What judges sequences that are held out, or those that are given."""
+        limits = loss.output_limits(risk.limits, labels.classes)
+
+        def losses(v: NodeEdgeScores, forest: Forest, codes: np.ndarray) -> np.ndarray:
+            scores = NodeEdgeScores(*risk.limits.apply(forest, v.nodes, v.edges))
+            if isinstance(loss, SequenceZeroOne):
+                z = maximise(forest, *limits.apply(forest, scores.nodes, scores.edges))[1]
+            else:
+                z = loss.packed_decode(forest, *risk.law.moments(forest, scores, loss.needs_edges), limits)
+            return loss.packed_loss(forest, z, codes)
+
+        if validation is not None:
+            X, y = pair(validation)
+            rows, offsets = reader.read(X)
+            forest, codes = Forest.chains(np.diff(offsets)), labels.encode(as_labels(X, y), offsets)
+            return None, given_monitor(hypothesis, ForestRows(rows, forest), lambda v: losses(v, forest, codes))
+        if hypothesis.holdout is None:
+            return None, None
+        if not risk.convex:
+            raise ValueError(
+                "Early stopping judges sequences that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
+            )
+        return Judge(lambda v, which: losses(v, risk.forest.take(which), risk.codes[risk.rows_of(which)])), None
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None) -> PenalisedRisk:
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""

@@ -14,7 +14,6 @@ from .mixed import MixedRows, read_mixed
 
 _CURVATURES = ("auto", "diagonal", "bound", "library")
 _IDLE = 10  # rounds without a split in a row after which there will be none
-_CONSTANT_STEPS = 30  # Newton steps for the best constant
 
 
 class Ensemble:
@@ -221,7 +220,7 @@ class Boosting(Hypothesis):
         ensemble, threads = options.start, _threads(self.params)
         shape = (values.shape[1], risk.n_scores)
         if ensemble is None or (ensemble.n_features, len(ensemble.start)) != shape:
-            start = _best_constant(risk) if self.fit_intercept else np.zeros(risk.n_scores)
+            start = risk.best_constant() if self.fit_intercept else np.zeros(risk.n_scores)
             ensemble = Ensemble(self.library, start, values.shape[1], categorical)
         monitor, held, held_start = options.monitor, None, None
         if monitor is not None:
@@ -278,18 +277,3 @@ def _offset(ensemble: Ensemble, values: Any, threads: int | None) -> np.ndarray:
     if ensemble.texts:
         return ensemble.predict(values, threads)
     return np.broadcast_to(ensemble.start, (values.shape[0], len(ensemble.start)))
-
-
-def _best_constant(risk: Any) -> np.ndarray:
-    """The constant scores of least risk; where items of a group share one score, found by Newton's method."""
-    start = np.asarray(risk.start(), dtype=float)
-    if not (risk.n_scores == 1 and risk.coupled):
-        return start
-    for _ in range(_CONSTANT_STEPS):
-        v = np.full((risk.n_rows, 1), start[0])
-        slope = float(risk.risk_and_gradient(v)[1].sum())
-        curvature = float(risk.hessian(v)(np.ones_like(v)).sum())
-        if abs(slope) < 1e-12 or curvature < 1e-12:  # a softmax over all items of a group does not see constants
-            break
-        start = start - np.clip(slope / curvature, -2.0, 2.0)
-    return start

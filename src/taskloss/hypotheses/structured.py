@@ -101,10 +101,6 @@ class Structured(Hypothesis):
 
     def parts(self, theta: Array) -> dict[str, Array]:
         """Views of the pieces of theta, or of the coefficients, by name."""
-        if self.trained:
-            k = theta.table.shape[1]
-            found = {"node": theta.table[:1], "transition": theta.table[1 : k + 1]}
-            return found | ({"start": theta.table[k + 1], "end": theta.table[k + 2]} if self.ends else {})
         k = theta.shape[1]
         tables, ends = len(self._edges) * k, 2 * self.ends
         first = len(theta) - k - ends - tables
@@ -177,7 +173,7 @@ class Structured(Hypothesis):
         return norms
 
     def expand(self, theta: Array) -> Array:
-        return theta if self.trained else self._on_nodes(theta, self._node.expand)
+        return theta.table if self.trained else self._on_nodes(theta, self._node.expand)
 
     def contract(self, gradient: Array) -> Array:
         return self._on_nodes(gradient, self._node.contract)
@@ -192,6 +188,8 @@ class Structured(Hypothesis):
         return self._with_edges(self._node.scores(parts["node"], features.rows, out), parts, features)
 
     def predict(self, theta: Array, inputs: ForestRows) -> NodeEdgeScores:
+        if self.trained:
+            return self.join(theta.table, self._node.predict(theta.node, inputs.rows), inputs)
         parts = self.parts(theta)
         shape = ForestRows(inputs.rows, inputs.forest, self._edge_rows(inputs))
         return self._with_edges(self._node.predict(parts["node"], inputs.rows), parts, shape)
@@ -238,11 +236,6 @@ class Structured(Hypothesis):
             )
         return train_with_table(self, inputs, risk, options)
 
-    def predict(self, theta: Any, inputs: ForestRows) -> NodeEdgeScores:
-        if not self.trained:
-            return super().predict(theta, inputs)
-        return self.join(theta.table, self._node.predict(theta.node, inputs.rows), inputs)
-
     def node_inputs(self, inputs: ForestRows) -> Any:
         return inputs.rows
 
@@ -260,12 +253,7 @@ class Structured(Hypothesis):
 
     def join(self, table: np.ndarray, nodes: np.ndarray, shape: Any) -> NodeEdgeScores:
         """Scores from the table and the nodes' scores; shape has the forest."""
-        k, offsets = table.shape[1], shape.forest.offsets
-        scores = np.ascontiguousarray(nodes + table[0])
-        if self.ends:
-            scores[offsets[:-1]] += table[k + 1]
-            scores[offsets[1:] - 1] += table[k + 2]
-        return NodeEdgeScores(scores, table[1 : k + 1])
+        return self._with_edges(nodes + table[0], self.parts(table), ForestRows(nodes, shape.forest))
 
     def lifted(self, nodes: np.ndarray, shape: Any) -> NodeEdgeScores:
         """The scores that node scores make without a table."""

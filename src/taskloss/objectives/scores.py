@@ -23,6 +23,7 @@ Array = Any
 
 _CONSTANT_NUMBERS = 1 << 17  # moments whose potential is taken at one time
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
+_CONSTANT_STEPS = 30  # Newton steps for the best constant score of items
 _BARRIER = 1e-4  # how much of the domain's centre is mixed into labels where the surrogate has to act as a barrier
 
 
@@ -125,6 +126,10 @@ class ScoreRisk(ABC):
     @abstractmethod
     def start(self) -> np.ndarray:
         """The scores of the best constant prediction."""
+
+    def best_constant(self) -> np.ndarray:
+        """The scores of the best constant prediction, where `start` is only near it."""
+        return self.start()
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -444,6 +449,19 @@ class Groups(ScoreRisk):
 
     def start(self) -> np.ndarray:
         return np.zeros(1)
+
+    def best_constant(self) -> np.ndarray:
+        """By Newton's method. A softmax over all items of a group does not see constants."""
+        score = 0.0
+        for _ in range(_CONSTANT_STEPS):
+            v = np.full((self.n_rows, 1), score)
+            slope, curvature = (
+                float(d.sum()) for d in (self.risk_and_gradient(v)[1], self.hessian(v)(np.ones_like(v)))
+            )
+            if abs(slope) < 1e-12 or curvature < 1e-12:
+                break
+            score -= float(np.clip(slope / curvature, -2.0, 2.0))
+        return np.full(1, score)
 
     def rows_of(self, examples: Any) -> Any:
         ends = self.first_rows

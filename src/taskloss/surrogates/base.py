@@ -174,7 +174,8 @@ class Surrogate(Part):
         """Scores of the best constant prediction, the link at the mean moments; pulled inside the domain where that is not finite."""
         with np.errstate(divide="ignore", invalid="ignore"):
             v = self.link(mu)
-        if self.domain is None or np.isfinite(v).all():
+        inside = np.isfinite(v).all() and not (self.ordered and (np.diff(v) <= 0).any())
+        if self.domain is None or inside:
             return v
         return self.link(0.999 * mu + 0.001 * self.domain.center())
 
