@@ -17,7 +17,7 @@ from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
 from .base import Decoder, Minimiser, check_features, keep, keep_features, read_more
 from .streaming import Streaming
-from .validation import Judge, given_monitor, pair
+from .validation import Judge, given_monitor, held_parts
 
 
 class ConsistencyWarning(UserWarning):
@@ -113,7 +113,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
         monitor = None
         if validation is not None:
-            X_held, y_held = pair(validation)
+            X_held, y_held = held_parts(validation)
             held = labels.encode(y_held)
             monitor = given_monitor(
                 hypothesis, read_more(self, X_held, hypothesis, features), lambda v: losses(v, held)

@@ -17,7 +17,7 @@ from ..scoring import example_weights
 from ..surrogates.coordinatewise import OneVsAll
 from .base import keep
 from .grouped import GroupedEstimator
-from .validation import Judge, given_monitor, pair
+from .validation import Judge, given_monitor, held_parts
 
 _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "squared": lambda a, b: (a[:, None] - b[None]) ** 2,
@@ -114,7 +114,7 @@ class Matcher(GroupedEstimator):
             return losses(v, [tables[i] for i in some], [y[i] for i in some])
 
         def held(hypothesis: Hypothesis) -> Monitor:
-            X_held, y_held = pair(validation)
+            X_held, y_held = held_parts(validation)
             more = _tables(X_held, self.features, self.unmatched)
             labels = _labels(y_held, more, self.unmatched)
             inputs = [_rows([more[i] for i in which], scale, fitted.outliers) for _, which in _by_size(fitted, more)]

@@ -17,7 +17,7 @@ from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
 from .base import check_features, keep, keep_features, read_more
 from .grouped import GroupedEstimator
-from .validation import Judge, given_monitor, pair
+from .validation import Judge, given_monitor, held_parts
 
 _NO_GROUPS = (
     "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
@@ -95,7 +95,7 @@ class Ranker(GroupedEstimator):
             return self._losses(loss, surrogate, v, y[arranged[rows]], groups_of_rows[rows])
 
         def held(hypothesis: Hypothesis) -> Monitor:
-            X_held, y_held, ids = pair(validation, "(X, y, groups)")
+            X_held, y_held, ids = held_parts(validation, "(X, y, groups)")
             inputs = read_more(self, X_held, hypothesis, features)
             relevance = self._relevance(y_held, inputs)
             return given_monitor(hypothesis, inputs, lambda v: self._losses(loss, surrogate, v, relevance, ids))

@@ -22,7 +22,7 @@ from ..scoring import example_weights
 from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from ..surrogates.base import Surrogate
 from .base import Minimiser, keep
-from .validation import Judge, given_monitor, pair
+from .validation import Judge, given_monitor, held_parts
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
@@ -135,7 +135,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
             return loss.packed_loss(forest, z, codes)
 
         if validation is not None:
-            X, y = pair(validation)
+            X, y = held_parts(validation)
             rows, offsets = reader.read(X)
             forest, codes = Forest.chains(np.diff(offsets)), labels.encode(as_labels(X, y), offsets)
             return None, given_monitor(hypothesis, ForestRows(rows, forest), lambda v: losses(v, forest, codes))

@@ -75,7 +75,7 @@ def given_monitor(hypothesis: Hypothesis, inputs: Any, losses: Callable[[Any], n
     return Monitor(inputs, lambda v: float(np.mean(losses(v))))
 
 
-def pair(validation: Any, words: str = "(X, y)") -> tuple:
+def held_parts(validation: Any, words: str = "(X, y)") -> tuple:
     """The parts of users' validation data."""
     count = words.count(",") + 1
     if not isinstance(validation, tuple | list) or len(validation) != count:

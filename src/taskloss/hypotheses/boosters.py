@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 # What the hypothesis and the estimator decide: given as a parameter of the library, it would say the same thing twice.
 _TAKEN = {
@@ -108,6 +109,11 @@ def _threads(params: dict[str, Any]) -> int | None:
     return next((params[name] for name in names if params.get(name) is not None), None)
 
 
+def _matrix(values: Any) -> Any:
+    """Rows as libraries know them, which take sparse matrices and not yet sparse arrays."""
+    return sparse.csr_matrix(values) if sparse.issparse(values) else values
+
+
 class LightGBM(Library):
     """Scores and derivatives lie score by score in memory."""
 
@@ -124,7 +130,7 @@ class LightGBM(Library):
 
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
         limits = {} if threads is None else {"num_threads": threads}
-        return np.asarray(model.predict(values, raw_score=True, **limits)).reshape(values.shape[0], -1)
+        return np.asarray(model.predict(_matrix(values), raw_score=True, **limits)).reshape(values.shape[0], -1)
 
     def importances(self, model: Any, n_features: int) -> np.ndarray:
         return model.feature_importance("gain")
@@ -137,10 +143,12 @@ class _LightGBMRounds(Rounds):
         def data(rows: Any, reference: Any = None) -> Any:
             columns = {} if "categorical_feature" in params else {"categorical_feature": categorical or "auto"}
             labels = np.zeros(rows.shape[0], np.float32)
-            return lgb.Dataset(rows, label=labels, reference=reference, params=params, **columns)
+            return lgb.Dataset(_matrix(rows), label=labels, reference=reference, params=params, **columns)
 
         train = data(values)
         self.booster, self.rounds = lgb.Booster(params, train), 0
+        # Where every column is constant, or too few rows differ, it keeps no feature, and refuses a round.
+        self.splits = any(train.feature_num_bin(j) > 1 for j in range(values.shape[1]))
         if held is not None:
             self.booster.add_valid(data(held, train), "held out")
 
@@ -164,6 +172,8 @@ class _LightGBMRounds(Rounds):
         return self._read(self.booster.eval_valid)
 
     def step(self, gradient: np.ndarray, curvature: np.ndarray) -> bool:
+        if not self.splits:
+            return False
         one = gradient.shape[1] == 1
         derivatives = (gradient[:, 0], curvature[:, 0]) if one else (gradient, curvature)
         grew = not self.booster.update(fobj=lambda scores, data: derivatives)
@@ -189,7 +199,7 @@ class XGBoost(Library):
 
     def data(self, values: Any, categorical: list[int], threads: int | None) -> Any:
         types = ["c" if j in categorical else "q" for j in range(values.shape[1])] if categorical else None
-        return self.module.DMatrix(values, feature_types=types, enable_categorical=bool(categorical), nthread=threads)
+        return self.module.DMatrix(_matrix(values), feature_types=types, enable_categorical=bool(categorical), nthread=threads)
 
     def load(self, text: str) -> Any:
         model = self.module.Booster()

@@ -69,9 +69,10 @@ def _categories(column: Any) -> list[Any] | None:
     """The categories of a pandas or polars column, or None where it holds none."""
     if hasattr(column.dtype, "categories") and hasattr(column, "cat") and hasattr(column.cat, "codes"):
         return list(column.cat.categories)
-    if type(column.dtype).__name__ in ("Categorical", "Enum"):
-        return column.cat.get_categories().to_list()
-    return None
+    kind = type(column.dtype).__name__  # polars
+    if kind == "Enum":
+        return column.dtype.categories.to_list()
+    return column.cast(str).drop_nulls().unique().sort().to_list() if kind == "Categorical" else None
 
 
 def _codes(column: Any, listed: list[Any] | None, known: list[Any]) -> np.ndarray:
@@ -79,10 +80,10 @@ def _codes(column: Any, listed: list[Any] | None, known: list[Any]) -> np.ndarra
     place = {value: float(i) for i, value in enumerate(known)}
     if listed is None:
         return np.array([place.get(value, np.nan) for value in column.to_list()])
+    if not hasattr(column.cat, "codes"):
+        return column.cast(str).replace_strict(place, default=None, return_dtype=float).to_numpy()
     own = np.array([place.get(value, np.nan) for value in listed] + [np.nan])  # the last is for missing values, -1
-    if hasattr(column.cat, "codes"):
-        return own[np.asarray(column.cat.codes)]
-    return own[column.to_physical().cast(int).fill_null(-1).to_numpy()]
+    return own[np.asarray(column.cat.codes)]
 
 
 def _numbers(column: Any, name: Any) -> np.ndarray:
