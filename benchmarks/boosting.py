@@ -65,7 +65,9 @@ def ours(name: str, make: Callable[[Any], Any]) -> Method:
 # -- LightGBM's own ----------------------------------------------------------------------------------------------------
 
 
-def staged(name: str, objective: dict[str, Any], decode: Callable[[np.ndarray], Any], losses: Losses, code: Any) -> Method:
+def staged(
+    name: str, objective: dict[str, Any], decode: Callable[[np.ndarray], Any], losses: Losses, code: Any
+) -> Method:
     """LightGBM with an objective of its own, and decode from what it predicts to outputs; code: labels to its targets, a column for each model."""
 
     def grow(c: dict[str, Any], X: Any, y: Any, rounds: int) -> list[Any]:
@@ -215,7 +217,9 @@ def measure(folder: str, name: str) -> dict[str, Any]:
     rows = {}
     for method in ["trees", *(m.name for m in [*mine, *peers])]:
         mean, error, _ = quality.interval(found[method], ratio)
-        difference, _, half = quality.interval([a - b for a, b in zip(found["trees"], found[method], strict=True)], ratio)
+        difference, _, half = quality.interval(
+            [a - b for a, b in zip(found["trees"], found[method], strict=True)], ratio
+        )
         rows[method] = [mean, error, difference, half]
     seconds = round(time.perf_counter() - start, 1)
     return {"loss": loss, "splits": len(splits), "rows": rows, "n": data.X.shape[0], "seconds": seconds}
@@ -259,14 +263,23 @@ def measure_ranking(name: str) -> dict[str, Any]:
 
 def everything() -> list[str]:
     """Small sets first."""
-    sets = ["pasture", "r_wine", "pyrim10", "triazines", "wisconsin", "machine", "autompg", "ESL", "balance-scale", "melanoma"]
+    sets = [
+        "pasture",
+        "r_wine",
+        "pyrim10",
+        "triazines",
+        "wisconsin",
+        "machine",
+        "autompg",
+        "ESL",
+        "balance-scale",
+        "melanoma",
+    ]
     sets += ["stock", "LEV", "SWD", "ERA", "housing", "winequality-red", "mass_housing", "car", "r_soup", "abalone", "computer", "bank32nh"]  # fmt: skip
     other = ["cost_sensitive/german", "multilabel/flags", "multilabel/emotions", "multilabel/flags:f1"]
     last = ["cost_sensitive/bankmarketing", "multilabel/scene", "multilabel/yeast", "multilabel/emotions:f1"]
-    return ["ranking/lightgbm_rank", *(f"ordinal/{s}" for s in sets[:19]), *other, "ranking/mq2008"] + [
-        *(f"ordinal/{s}" for s in sets[19:]),
-        *last,
-    ]
+    first, rest = ([f"ordinal/{s}" for s in some] for some in (sets[:19], sets[19:]))
+    return ["ranking/lightgbm_rank", *first, *other, "ranking/mq2008", *rest, *last]
 
 
 def main(chosen: list[str]) -> None:
@@ -294,7 +307,12 @@ def render(kept: dict[str, Any]) -> str:
     ranked = {k.split("/")[1]: kept[k] for k in everything() if k in kept and k.startswith("ranking")}
     if ranked:
         methods = list(next(iter(ranked.values()))["ndcg"])
-        lines += ["## Rankings, NDCG@10", "", "| data | " + " | ".join(methods) + " |", "|" + " --- |" * (len(methods) + 1)]
+        lines += [
+            "## Rankings, NDCG@10",
+            "",
+            "| data | " + " | ".join(methods) + " |",
+            "|" + " --- |" * (len(methods) + 1),
+        ]
         lines += [f"| {n} | " + " | ".join(f"{r['ndcg'][m]:.4f}" for m in methods) + " |" for n, r in ranked.items()]
         lines += [""]
     text = "\n".join(lines)
@@ -306,7 +324,12 @@ def _table(title: str, results: dict[str, Any]) -> list[str]:
     if not results:
         return []
     methods = list(dict.fromkeys(m for r in results.values() for m in r["rows"]))
-    lines = [f"## {title}", "", "| data | loss | splits | " + " | ".join(methods) + " |", "|" + " --- |" * (len(methods) + 3)]
+    lines = [
+        f"## {title}",
+        "",
+        "| data | loss | splits | " + " | ".join(methods) + " |",
+        "|" + " --- |" * (len(methods) + 3),
+    ]
     counts = {m: [0, 0, 0] for m in methods}
     for name, r in results.items():
         cells = []
@@ -317,13 +340,13 @@ def _table(title: str, results: dict[str, Any]) -> list[str]:
             mean, _, difference, half = r["rows"][m]
             verdict = quality.verdict(difference, half)
             counts[m][("win", "tie", "LOSS").index(verdict)] += 1
-            cells.append(f"{mean:.4f}" + {"win": " +", "LOSS": " −", "tie": ""}[verdict])
+            cells.append(f"{mean:.4f}" + {"win": " +", "LOSS": " -", "tie": ""}[verdict])
         lines.append(f"| {name} | {r['loss']} | {r['splits']} | " + " | ".join(cells) + " |")
     sums = " | ".join("" if m == "trees" else "{} / {} / {}".format(*counts[m]) for m in methods)
     lines.append(f"| trees win / tie / lose | | | {sums} |")
     best = {n: min((v[0], m) for m, v in r["rows"].items()) for n, r in results.items()}
     leads = sum(abs(r["rows"]["trees"][0] - best[n][0]) < 1e-12 for n, r in results.items())
-    lines += ["", f"+ and −: 'trees' are better or worse, by a 95 % interval without zero. They have the least mean loss of all columns on {leads} of {len(results)} sets.", ""]  # fmt: skip
+    lines += ["", f"+ and -: 'trees' are better or worse, by a 95 % interval without zero. They have the least mean loss of all columns on {leads} of {len(results)} sets.", ""]  # fmt: skip
     return lines
 
 

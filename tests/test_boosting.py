@@ -90,8 +90,7 @@ def test_equal_to_xgboost(data):
 
 @every_library
 def test_without_a_split_the_best_constant_is_predicted(data, library):
-    X, y = data
-    flat = np.zeros((400, 2))
+    y, flat = data[1], np.zeros((400, 2))
     model = tl.TaskLossEstimator(hypothesis=trees(library)).fit(flat, y)
     np.testing.assert_allclose(model.predict_proba(flat[:1])[0], np.bincount(y) / 400, atol=1e-6)
     model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(flat, y)
@@ -197,7 +196,9 @@ def test_early_stopping_keeps_the_rounds_with_the_least_task_loss(task):
     assert len(curve) == min(model.n_estimators_ + 4, 40) + 1
     assert -model.score(*held) == pytest.approx(curve.min(), abs=1e-9)
     if model.n_estimators_:
-        again = clone(model).set_params(hypothesis=trees(n_estimators=model.n_estimators_, learning_rate=0.4)).fit(*train)
+        again = (
+            clone(model).set_params(hypothesis=trees(n_estimators=model.n_estimators_, learning_rate=0.4)).fit(*train)
+        )
         assert again.score(*held) == pytest.approx(model.score(*held), abs=1e-9)
         assert again.solution_.value == pytest.approx(model.solution_.value, rel=1e-4)
     part = clone(estimator).set_params(hypothesis=trees(n_estimators=40, early_stopping=4, validation_fraction=0.3))
@@ -508,5 +509,7 @@ def test_a_class_that_is_not_held_out_is_said():
 @every_library
 def test_a_library_that_is_not_installed_is_named_with_its_extra(library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"needs {library}, which is not installed: pip install 'taskloss\[boosting\]'"):
+    with pytest.raises(
+        ImportError, match=rf"needs {library}, which is not installed: pip install 'taskloss\[boosting\]'"
+    ):
         tl.TaskLossEstimator(hypothesis=Boosting(library)).fit(X, y)

@@ -380,7 +380,10 @@ def test_clear_sentences():
         (lambda: tl.Ranker(NDCG(at="3")).fit(X, y, groups=groups), "at must be a whole number"),
         (lambda: tl.Ranker(NDCG(at=2.5)).fit(X, y, groups=groups), "at must be a whole number"),
         (lambda: tl.Ranker(NDCG(lambda y: 1.0)).fit(X, y, groups=groups), "gain must give a number for each relevance"),
-        (lambda: tl.Ranker(hypothesis=Kernel("precomputed")).fit(X, y, groups=groups), "the kernel itself, not its matrix"),
+        (
+            lambda: tl.Ranker(hypothesis=Kernel("precomputed")).fit(X, y, groups=groups),
+            "the kernel itself, not its matrix",
+        ),
         (lambda: tl.Ranker().fit(X[:0], y[:0], groups=groups[:0]), "0 sample"),
         (lambda: tl.Ranker().fit(X, y - 1, groups=groups), "must not be negative, got -1"),
         (lambda: tl.Ranker().fit(X, y * np.nan, groups=groups), "NaN"),

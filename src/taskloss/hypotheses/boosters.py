@@ -199,7 +199,9 @@ class XGBoost(Library):
 
     def data(self, values: Any, categorical: list[int], threads: int | None) -> Any:
         types = ["c" if j in categorical else "q" for j in range(values.shape[1])] if categorical else None
-        return self.module.DMatrix(_matrix(values), feature_types=types, enable_categorical=bool(categorical), nthread=threads)
+        return self.module.DMatrix(
+            _matrix(values), feature_types=types, enable_categorical=bool(categorical), nthread=threads
+        )
 
     def load(self, text: str) -> Any:
         model = self.module.Booster()

@@ -82,7 +82,7 @@ class Boosting(Hypothesis):
     curvature : second derivatives of the scores. "diagonal" is exact for each score by itself. "bound" is twice that
         where scores are coupled, as in a softmax, whose full second derivative it bounds (Gershgorin). "library" is the
         diagonal times what the library's own softmax has, k / (k - 1) in LightGBM and 2 in XGBoost, which makes fits
-        equal to its own. "auto" is "library" on rows of scores, and "diagonal" elsewhere.
+        equal to its own. "auto" is "library" where a row has several scores, and "diagonal" elsewhere.
     fit_intercept : start from the best constant scores; else from zero.
     random_state : seeds the draw of what is held out, and the library.
     **params : the library's own parameters, under its own names: num_leaves, max_depth, min_child_samples, reg_lambda,
