@@ -321,6 +321,16 @@ def test_arrays_with_holes_and_sparse_rows(data, library):
         np.testing.assert_allclose(sparse.predict_proba(csr_matrix(zeros)), model.predict_proba(holes), atol=1e-5)
 
 
+def test_positions_of_a_sequence_may_have_holes():
+    X, y = sequences(40, 0)
+    for rows in X:
+        rows[::4, 2] = np.nan
+    model = tl.SequenceTagger(hypothesis=trees()).fit(X, y)
+    assert model.score(X, y) > -0.3
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        tl.SequenceTagger().fit(X, y)
+
+
 def test_items_of_a_ranking_may_have_holes():
     X, y, groups = queries(40, 0)
     X[::5, 2] = np.nan

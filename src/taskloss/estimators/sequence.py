@@ -155,7 +155,7 @@ class SequenceTagger(Minimiser, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Hypothesis, ForestRows, Forests, tuple[SequenceLoss, SequenceReader, SequenceLabels]]:
         """The hypothesis, its inputs and the risk, and what else a fit keeps."""
-        reader = SequenceReader()
+        reader = SequenceReader(Hypothesis.resolve(self.hypothesis).allow_nan)
         rows, offsets = reader.fit_read(X)
         y = as_labels(X, y)
         labels = SequenceLabels(y)

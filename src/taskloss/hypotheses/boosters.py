@@ -103,7 +103,7 @@ class Library(ABC):
         """The total gain of each feature's splits."""
 
 
-def _threads(params: dict[str, Any]) -> int | None:
+def thread_count(params: dict[str, Any]) -> int | None:
     """The number of threads under any of its names."""
     names = ("n_jobs", "num_threads", "num_thread", "nthread", "nthreads")
     return next((params[name] for name in names if params.get(name) is not None), None)
@@ -225,7 +225,7 @@ class _XGBoostRounds(Rounds):
     def __init__(
         self, library: XGBoost, params: dict[str, Any], values: Any, categorical: list[int], k: int, held: Any
     ):
-        threads = _threads(params)
+        threads = thread_count(params)
         self.train = library.data(values, categorical, threads)
         self.held = None if held is None else library.data(held, categorical, threads)
         sizes = {"num_class": k} if k > 1 else {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..solvers.base import Solution, Status
 from .base import Array, Holdout, Hypothesis, Inputs
-from .boosters import Library, _threads, check_parameters
+from .boosters import Library, thread_count, check_parameters
 from .mixed import MixedRows, read_mixed
 
 _CURVATURES = ("auto", "diagonal", "bound", "library")
@@ -217,7 +217,7 @@ class Boosting(Hypothesis):
             )
         values = inputs.values if isinstance(inputs, MixedRows) else inputs
         categorical = sorted(self.categories_)
-        ensemble, threads = options.start, _threads(self.params)
+        ensemble, threads = options.start, thread_count(self.params)
         shape = (values.shape[1], risk.n_scores)
         if ensemble is None or (ensemble.n_features, len(ensemble.start)) != shape:
             start = risk.best_constant() if self.fit_intercept else np.zeros(risk.n_scores)
@@ -263,7 +263,7 @@ class Boosting(Hypothesis):
         return Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
 
     def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
-        return theta.predict(inputs.values if isinstance(inputs, MixedRows) else inputs, _threads(self.params))
+        return theta.predict(inputs.values if isinstance(inputs, MixedRows) else inputs, thread_count(self.params))
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("Trees have no coefficients: see feature_importances_.")
