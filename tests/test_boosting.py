@@ -95,7 +95,7 @@ def test_without_a_split_the_best_constant_is_predicted(data, library):
     np.testing.assert_allclose(model.predict_proba(flat[:1])[0], np.bincount(y) / 400, atol=1e-6)
     model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(flat, y)
     above = [(y > j).mean() for j in range(3)]
-    np.testing.assert_allclose(model.intercept_ + model.theta_.node.predict(flat[:1])[0], np.log(above) - np.log1p(-np.array(above)), atol=1e-4)  # fmt: skip
+    np.testing.assert_allclose(model.intercept_ + model.theta_.node.scores(flat[:1])[0], np.log(above) - np.log1p(-np.array(above)), atol=1e-4)  # fmt: skip
 
 
 # -- every task --------------------------------------------------------------------------------------------------------
@@ -218,13 +218,18 @@ def test_a_warm_start_adds_rounds(data, library, estimator):
     np.testing.assert_allclose(grown.feature_importances_, whole.feature_importances_, rtol=1e-2, atol=1e-3)
     same = grown.predict_scores(X)
     np.testing.assert_allclose(grown.fit(X, y).predict_scores(X), same, atol=1e-4)  # no rounds are left to add
+    with pytest.raises(ValueError, match="n_estimators=3 is less than the 20 rounds"):
+        grown.set_params(hypothesis__n_estimators=3).fit(X, y)
+    other = np.minimum(y, 2)  # fewer labels: nothing to go on from
+    fresh = clone(grown).set_params(warm_start=False).fit(X, other)
+    np.testing.assert_allclose(grown.fit(X, other).predict_scores(X), fresh.predict_scores(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("surrogate", ["all-thresholds", "cumulative-link"])
 def test_thresholds_are_the_best_beside_the_trees(data, surrogate):
     X, y = data
     model = tl.OrdinalClassifier(surrogate=surrogate, hypothesis=trees()).fit(X, y)
-    u = model.theta_.node.predict(X)
+    u = model.theta_.node.scores(X)
 
     def risk(table):
         phi = model.loss_.phi(y)

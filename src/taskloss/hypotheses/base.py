@@ -225,6 +225,8 @@ def train_with_table(layout: Any, inputs: Inputs, risk: Any, options: Any) -> An
     """Train the node hypothesis of `Thresholds` or `Structured` on the risk at the best table beside its scores, which is
     fitted anew each time the risk is asked for; a Solution whose theta is a WithTable."""
     start, monitor = options.start, options.monitor
+    if start is not None and start.table.shape != layout.table_start(risk.start()).shape:
+        start = None  # of another number of labels
     profile = risk.profiled(layout, options, None if start is None else start.table)
     if monitor is not None:
         held = monitor.inputs

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..solvers.base import Solution, Status
 from .base import Array, Holdout, Hypothesis, Inputs
-from .boosters import Library, thread_count, check_parameters
+from .boosters import Library, check_parameters, thread_count
 from .mixed import MixedRows, read_mixed
 
 _CURVATURES = ("auto", "diagonal", "bound", "library")
@@ -45,10 +45,11 @@ class Ensemble:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_models"}
 
-    def predict(self, values: Any, threads: int | None = None) -> np.ndarray:
-        v = np.tile(self.start, (values.shape[0], 1))
+    def scores(self, values: Any, threads: int | None = None) -> np.ndarray:
+        """Constants and trees at some rows; constants alone take no memory."""
+        v = np.broadcast_to(self.start, (values.shape[0], len(self.start)))
         for model in self.models:
-            v += Library.resolve(self.library).predict(model, values, self.categorical, threads)
+            v = v + Library.resolve(self.library).predict(model, values, self.categorical, threads)
         return v
 
     @property
@@ -204,7 +205,7 @@ class Boosting(Hypothesis):
             return 2.0
         return Library.resolve(self.library).softmax_factor(risk.n_scores)
 
-    def train(self, inputs: Inputs, risk: Any, options: Any) -> Solution:
+    def _check_risk(self, risk: Any) -> None:
         if not risk.smooth:
             raise ValueError(
                 "Boosting takes Newton steps, and this surrogate has no second derivatives: use a smooth one, such as the margins "
@@ -215,55 +216,63 @@ class Boosting(Hypothesis):
                 "This surrogate is finite for ordered scores only, and ensembles of their own for each threshold let scores cross: share "
                 "one (shared=True), or use surrogate='all-thresholds'."
             )
-        values = inputs.values if isinstance(inputs, MixedRows) else inputs
-        categorical = sorted(self.categories_)
-        ensemble, threads = options.start, thread_count(self.params)
-        shape = (values.shape[1], risk.n_scores)
-        if ensemble is None or (ensemble.n_features, len(ensemble.start)) != shape:
+
+    def _begin(self, values: Any, risk: Any, last: Ensemble | None) -> Ensemble:
+        """The ensemble to add rounds to: the last fit's, or none but the best constant."""
+        if last is None or (last.n_features, len(last.start)) != (values.shape[1], risk.n_scores):
             start = risk.best_constant() if self.fit_intercept else np.zeros(risk.n_scores)
-            ensemble = Ensemble(self.library, start, values.shape[1], categorical)
-        monitor, held, held_start = options.monitor, None, None
-        if monitor is not None:
-            held = monitor.inputs.values if isinstance(monitor.inputs, MixedRows) else monitor.inputs
-            held_start = _offset(ensemble, held, threads)
+            return Ensemble(self.library, start, values.shape[1], sorted(self.categories_))
+        if last.rounds > self.n_estimators:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {last.rounds} rounds that a warm start begins with: raise it, or use "
+                "warm_start=False."
+            )
+        return last
+
+    def train(self, inputs: Inputs, risk: Any, options: Any) -> Solution:
+        self._check_risk(risk)
+        values, monitor, threads = _values(inputs), options.monitor, thread_count(self.params)
+        ensemble = self._begin(values, risk, options.start)
+        held = None if monitor is None else _values(monitor.inputs)
+        held_start = None if held is None else ensemble.scores(held, threads)
         params = {"seed": self.random_state, **self.params, "learning_rate": self.learning_rate}
-        rounds = Library.resolve(self.library).grow(params, values, categorical, risk.n_scores, held)
-        steps = risk.shifted(_offset(ensemble, values, threads)).steps(self._factor(risk))
-        todo = max(self.n_estimators - ensemble.rounds, 0)
+        library = Library.resolve(self.library)
+        rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        start = ensemble.scores(values, threads)
+        steps = risk.shifted(start).steps(self._factor(risk))
+        step, todo, patience = steps(rounds.scores), self.n_estimators - ensemble.rounds, self.early_stopping
         curve: list[float] = []
         done = idle = best = 0
         status = Status.GROWN
         try:
-            step = steps(rounds.scores)
             while True:
-                if monitor is not None:
+                if monitor is not None and len(curve) == done:
                     curve.append(float(monitor.loss(held_start + rounds.held_out)))
                     best = done if curve[done] < curve[best] else best
-                    if self.early_stopping is not None and done - best >= self.early_stopping:
-                        status = Status.STOPPED_EARLY
-                        break
+                if monitor is not None and patience is not None and done - best >= patience:
+                    status = Status.STOPPED_EARLY
+                    break
                 if done == todo or idle == _IDLE:
                     break
                 if options.progress is not None:
                     options.progress.count(done, todo, "rounds")
-                idle = 0 if rounds.step(step.gradient, step.curvature) else idle + 1
-                if idle:  # the library keeps no round without a split
-                    curve = curve[:done]
+                if not rounds.step(step.gradient, step.curvature):  # the library keeps no round without a split
+                    idle += 1
                     continue
-                done += 1
+                done, idle = done + 1, 0
                 step = steps(rounds.scores)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if options.progress is not None:
             options.progress.close(status)
-        kept = best if monitor is not None and self.early_stopping is not None else done
+        kept = best if monitor is not None and patience is not None else done
         grown = ensemble.grown(rounds.text(kept) if kept else "", kept, curve)
-        if kept < done:  # a table that is fitted beside the trees is that of the rounds kept
-            step = steps(grown.predict(values, threads) - _offset(ensemble, values, threads))
+        if kept < done:  # a table that is fitted beside the trees is to be that of the rounds kept
+            step = steps(grown.scores(values, threads) - start)
         return Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
 
     def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
-        return theta.predict(inputs.values if isinstance(inputs, MixedRows) else inputs, thread_count(self.params))
+        return np.array(theta.scores(_values(inputs), thread_count(self.params)))
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("Trees have no coefficients: see feature_importances_.")
@@ -272,8 +281,5 @@ class Boosting(Hypothesis):
         return theta.start
 
 
-def _offset(ensemble: Ensemble, values: Any, threads: int | None) -> np.ndarray:
-    """The scores of an ensemble so far; constants take no memory."""
-    if ensemble.texts:
-        return ensemble.predict(values, threads)
-    return np.broadcast_to(ensemble.start, (values.shape[0], len(ensemble.start)))
+def _values(inputs: Inputs) -> Any:
+    return inputs.values if isinstance(inputs, MixedRows) else inputs
