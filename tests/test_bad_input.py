@@ -75,7 +75,10 @@ CASES = {
         "costs must have shape",
     ),
     "negative weights": (lambda: tl.TaskLossEstimator().fit(X, y, -np.ones(30)), "[Nn]egative"),
-    "zero weights": (lambda: tl.TaskLossEstimator().fit(X, y, np.zeros(30)), "at least one non-zero"),
+    "zero weights": (
+        lambda: tl.TaskLossEstimator().fit(X, y, np.zeros(30)),
+        "at least one (non-zero|example must count)",
+    ),
     "weights shape": (lambda: tl.TaskLossEstimator().fit(X, y, np.ones(29)), "sample_weight"),
     "class weight of sets": (lambda: tl.TaskLossEstimator("hamming", class_weight="balanced").fit(X, Y), "Hamming"),
     "zero class weights": (

@@ -376,7 +376,7 @@ def test_weights_of_samples_and_classes(data, library):
 
 
 @every_library
-def test_pickles_hold_the_librarys_own_text(data, library):
+def test_files_hold_the_librarys_own_text(data, library, tmp_path):
     X, y = data
     model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(X, y)
     before = model.predict_scores(X)
@@ -384,6 +384,8 @@ def test_pickles_hold_the_librarys_own_text(data, library):
     assert all(isinstance(text, str) for text in state["texts"])
     assert not any("Booster" in type(value).__name__ for value in state.values())
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_scores(X), before)
+    tl.model_files.save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(tl.model_files.load(tmp_path / "model.skops").predict_scores(X), before)
 
 
 def test_parameters_of_the_library_are_parameters(data):
@@ -422,11 +424,13 @@ def test_an_interrupt_keeps_the_rounds_so_far(data, monkeypatch):
         return step(self, *derivatives)
 
     monkeypatch.setattr(boosters._LightGBMRounds, "step", stop)
-    with pytest.warns(UserWarning, match="Interrupted"):
-        model = tl.TaskLossEstimator(hypothesis=trees()).fit(X, y)
+    model = tl.OrdinalClassifier(hypothesis=trees(), warm_start=True)
+    with pytest.raises(KeyboardInterrupt, match="Interrupted"):
+        model.fit(X, y)
     monkeypatch.undo()
-    whole = tl.TaskLossEstimator(hypothesis=trees(n_estimators=5)).fit(X, y)
+    whole = tl.OrdinalClassifier(hypothesis=trees(n_estimators=5)).fit(X, y)
     np.testing.assert_allclose(model.predict_scores(X), whole.predict_scores(X), atol=1e-9)
+    assert model.fit(X, y).n_estimators_ == 12  # and it goes on from there
 
 
 def test_scores_are_those_of_the_text(data):
@@ -458,7 +462,7 @@ def exceptions(estimator):
 
 @parametrize_with_checks(
     [
-        tl.TaskLossEstimator(hypothesis=Boosting(n_estimators=15, min_child_samples=1, n_jobs=1)),
+        tl.TaskLossEstimator(hypothesis=Boosting(n_estimators=12, min_child_samples=2, n_jobs=1)),
         tl.OrdinalClassifier(hypothesis=Boosting(n_estimators=15, min_child_samples=1, n_jobs=1)),
         tl.MultilabelClassifier(hypothesis=Boosting("xgboost", n_estimators=5, n_jobs=1)),
         tl.CostSensitiveClassifier(hypothesis=Boosting("xgboost", n_estimators=15, n_jobs=1)),

@@ -10,6 +10,7 @@ import pytest
 
 import taskloss as tl
 from taskloss import cli, demo
+from taskloss.demo import run as demo_run
 from taskloss.registry import Part
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -87,6 +88,58 @@ def test_a_new_part_is_one_class():
         del tl.losses.Loss.registry["asymmetric"]
 
 
+def test_a_name_is_not_taken_twice(monkeypatch):
+    """Another class is refused; the same one defined again, as a notebook's cell does, takes its own place."""
+    monkeypatch.setattr(tl.losses.Loss, "registry", dict(tl.losses.Loss.registry))
+
+    def define():
+        class Mine(tl.losses.Absolute):
+            """Known by a name of its own."""
+
+            name = "mine"
+
+        return Mine
+
+    first, second = define(), define()
+    assert first is not second
+    assert tl.losses.Loss.registry["mine"] is second
+    with pytest.raises(
+        ValueError, match=r"The name 'absolute' is taken by taskloss.losses.tabular.Absolute: give .*Other another"
+    ):
+
+        class Other(tl.losses.Absolute):
+            name = "absolute"
+
+    assert tl.losses.Loss.registry["absolute"] is tl.losses.Absolute
+
+
+LOKY = """
+import numpy as np
+import taskloss as tl
+from joblib import Parallel, delayed
+
+
+class Steep(tl.margins.Logistic):
+    name = "steep"
+
+
+def resolve(surrogate):
+    return type(surrogate).__name__, tl.margins.Margin.resolve(surrogate.margin).name
+
+
+surrogate = tl.surrogates.OneVsAll("steep")
+print(Parallel(2)(delayed(resolve)(surrogate) for _ in range(2)))
+"""
+
+
+def test_names_of_ones_own_parts_reach_workers(tmp_path):
+    """joblib's workers start anew: the class behind a name travels with the part that uses it."""
+    script = tmp_path / "script.py"
+    script.write_text(LOKY)
+    out = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert out.stdout.strip() == "[('OneVsAll', 'steep'), ('OneVsAll', 'steep')]", out.stderr
+
+
 def test_list_names_every_part(capsys):
     assert cli.main(["list"]) == 0
     out = capsys.readouterr().out
@@ -107,6 +160,50 @@ def test_demo_shows_a_table_and_saves_a_figure(capsys, tmp_path):
 def test_naming_the_loss_pays_in_the_demo():
     results = {r.task.name: r for r in demo.run(repeats=1, report=lambda line: None)}
     for name in ("cost matrix", "abstention", "ordinal"):
-        assert results[name].gain > results[name].margin
+        assert results[name].low > 0
     for result in results.values():
-        assert result.gain > -result.margin
+        assert result.low <= result.saved <= result.high <= 1
+        assert result.high > 0
+
+
+def test_an_interval_of_savings_ends_at_everything():
+    """Few and large losses: mean and standard error would say that more than everything may be saved."""
+    theirs = np.zeros(400)
+    theirs[:8] = 20.0
+    ours = np.where(np.arange(400) % 40 == 9, 1.0, 0.0)
+    difference = theirs - ours
+    assert difference.mean() + 1.96 * difference.std() / 20 > theirs.mean()
+    low, high = demo.interval_saved(theirs, ours)
+    assert 0 < low < 1 - ours.mean() / theirs.mean() < high <= 1
+
+
+def test_an_interval_of_savings_covers_the_truth():
+    """On 200 draws of a known law, as often as its 95 % say, within four standard errors."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(200):
+        theirs = rng.exponential(1.0, 200)
+        ours = theirs * rng.uniform(0.3, 0.9, 200)
+        low, high = demo.interval_saved(theirs, ours, 500)
+        covered += low <= 0.4 <= high
+    assert abs(covered / 200 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--repeats", "0"], "must be at least 1, got 0"),
+        (["--repeats", "-1"], "must be at least 1, got -1"),
+        (["--figure", "no/such/place/demo.png"], "it must be a file in a directory that can be written"),
+        (["--figure", "."], "it must be a file in a directory that can be written"),
+        (["--figure", "demo.docx"], "would be of type .docx; choose one of"),
+    ],
+)
+def test_the_demo_refuses_before_it_works(options, sentence, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "run", lambda **kwargs: pytest.fail("the work has begun"))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["demo", *options])
+    assert stop.value.code == 2
+    assert sentence in capsys.readouterr().err
+    with pytest.raises(ValueError, match="at least 2 folds and 1 repeat, got 5 and 0"):
+        demo_run(repeats=0)

@@ -427,4 +427,4 @@ def test_clear_sentences():
 def test_verbose_shows_progress(capsys):
     X, y, groups = items(np.random.default_rng(16), 10)
     tl.Ranker(verbose=True).fit(X, y, groups=groups)
-    assert "Ranker |" in capsys.readouterr().err
+    assert "iterations, objective" in capsys.readouterr().err

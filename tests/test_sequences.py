@@ -322,7 +322,7 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
 def test_threads_blocks_and_kept_memory_change_nothing(room, monkeypatch):
     monkeypatch.setattr("taskloss.sequence_risk._ROOM", room)
     rng = np.random.default_rng(0)
-    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", rng=rng) for _ in range(400)]
+    X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", random_state=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
     tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
     risk = tagger.objective(X, y)

@@ -306,7 +306,7 @@ def test_convergence_is_reported():
 
 @every_solver
 def test_interruption_keeps_the_best_so_far(solver):
-    class Interrupted:
+    class Stopped:
         calls = 0
 
         def __init__(self, risk):
@@ -323,7 +323,9 @@ def test_interruption_keeps_the_best_so_far(solver):
 
     risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(7))
     start = risk.flatten(risk.start)
-    solution = solver.minimise(Interrupted(risk), start)
+    with pytest.raises(KeyboardInterrupt) as stop:
+        solver.minimise(Stopped(risk), start)
+    solution = stop.value.solution
     assert solution.status is Status.INTERRUPTED
     assert solution.value < risk.value_and_gradient(start)[0].sum()
 
@@ -351,6 +353,7 @@ def test_a_start_that_is_not_finite_says_so():
 
 def test_progress_is_one_line_that_ends_with_the_status():
     stream = io.StringIO()
+    stream.isatty = lambda: True
     risk = random_risk(Multinomial(3), Linear(), np.random.default_rng(9))
     LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start), Progress("fit", 1e-8, stream))
     text = stream.getvalue()

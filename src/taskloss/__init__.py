@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
-from . import hypotheses, losses, margins, polytopes, solvers, streams, surrogates
+from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -43,7 +43,9 @@ __all__ = [
     "hypotheses",
     "losses",
     "margins",
+    "model_files",
     "polytopes",
+    "progress",
     "solvers",
     "streams",
     "surrogates",

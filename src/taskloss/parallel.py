@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ._threads import blas_threads, pool, serial_blas
+from ._blas import blas_threads, pool, serial_blas
 
 T = TypeVar("T")
 

@@ -5,12 +5,38 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
+_FEW = 100  # longer lists hold data, not parts
 
-class Part(BaseEstimator):
+
+class NamesTravel:
+    """Takes the classes behind names along to other processes: an estimator or part that says loss="mine" finds it there.
+
+    A name is only a string to pickle; a worker that starts anew has the names of this package alone. Where a
+    hyperparameter is the name of somebody else's part, its class is pickled with the object (by value where cloudpickle
+    does that, as in joblib's workers, and by its module elsewhere), and enters the registry where the object is read.
+    """
+
+    _TRAVELLING = "_taskloss_parts"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        parts = foreign_parts(vars(self).values())
+        return {**state, self._TRAVELLING: parts} if parts else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        for part in state.pop(self._TRAVELLING, ()):
+            part.enter()
+        setstate = getattr(super(), "__setstate__", self.__dict__.update)
+        setstate(state)
+
+
+class Part(NamesTravel, BaseEstimator):
     """A piece of the equation: hyperparameters only, comparable, cheap to copy.
 
     A direct child (`Loss`, `Surrogate`, ...) opens a registry; a class below it that sets `name` enters that
@@ -28,7 +54,19 @@ class Part(BaseEstimator):
         if Part in cls.__bases__:
             cls.registry = {}
         elif "name" in cls.__dict__:
-            cls.registry[cls.name] = cls
+            cls.enter()
+
+    @classmethod
+    def enter(cls) -> None:
+        """Make this class known by its name. The same class defined again, as by a notebook's cell, takes its own place."""
+        known = cls.registry.get(cls.name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            kind = next(base for base in cls.__mro__ if Part in base.__bases__).__name__
+            raise ValueError(
+                f"The name {cls.name!r} is taken by {known.__module__}.{known.__qualname__}: give {cls.__qualname__} another, or free it first "
+                f"by del {kind}.registry[{cls.name!r}]."
+            )
+        cls.registry[cls.name] = cls
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -41,7 +79,10 @@ class Part(BaseEstimator):
         if isinstance(spec, str):
             if spec not in cls.registry:
                 known = ", ".join(sorted(cls.registry))
-                raise ValueError(f"There is no {cls.__name__.lower()} named {spec!r}; choose one of: {known}.")
+                raise ValueError(
+                    f"There is no {cls.__name__.lower()} named {spec!r}; choose one of: {known}. One of your own has its name once the file "
+                    "that defines it is imported."
+                )
             spec = cls.registry[spec]
         if isinstance(spec, type) and issubclass(spec, cls):
             spec = spec()
@@ -82,6 +123,21 @@ def _same(a: Any, b: Any) -> bool:
     if hasattr(a, "shape") or hasattr(b, "shape"):
         return getattr(a, "shape", None) == getattr(b, "shape", None) and bool((a == b).all().all())
     return bool(a == b)
+
+
+def foreign_parts(values: Iterable[Any]) -> list[type[Part]]:
+    """The classes outside this package that strings among these values, or in their lists and mappings, are names of."""
+    found: list[type[Part]] = []
+    package = __name__.partition(".")[0]
+    for value in values:
+        if isinstance(value, str):
+            parts = [kind.registry.get(value) for kind in Part.__subclasses__()]
+            found += [part for part in parts if part is not None and part.__module__.partition(".")[0] != package]
+        elif isinstance(value, list | tuple):
+            found += foreign_parts(value[:_FEW])
+        elif isinstance(value, dict):
+            found += foreign_parts(list(value.values())[:_FEW])
+    return list(dict.fromkeys(found))
 
 
 def publish(package: str, kind: type[Part]) -> list[str]:

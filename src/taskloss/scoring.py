@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .labels import Classes, LabelSets, labels_for, ordered_categories
+from .data.base import Translator
+from .data.labels import Classes, LabelSets, labels_for, ordered_categories
+from .data.weights import example_weights
 from .losses.base import Loss
 
 
@@ -24,16 +26,6 @@ class TaskScorer:
         return f"{self.loss!r}.scorer()"
 
 
-def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.ndarray:
-    """One weight for each example, or one clear sentence."""
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise ValueError(
-            f"sample_weight must be one number for each of the {n} {what}, not negative and not all zero, got shape {weights.shape}."
-        )
-    return weights
-
-
 def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:
     """The task loss of users' predictions z against users' labels y, example by example.
 
@@ -41,12 +33,12 @@ def losses_of(loss: Loss, z: Any, y: Any, order: Any = None) -> np.ndarray:
     estimator's own translator of them.
     """
     if isinstance(order, LabelSets if loss.kind == "indicator" else Classes):
-        labels = order
+        labels: Translator = order
     else:
-        named = getattr(loss, "label_names", lambda: None)()
+        named = loss.label_names()
         labels = labels_for(loss, y, named if named is not None else order)
     bound = loss.bind_names(labels.classes).bind(labels.size)
-    return bound(labels.encode_outputs(z, bound), labels.encode(y))
+    return labels.losses(bound, labels.encode_outputs(z, bound), y)
 
 
 def _labels_of(estimator: Any, y: Any) -> Any:

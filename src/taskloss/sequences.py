@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .labels import _unique, absent, codes_of
+from .data.labels import _unique, absent, codes_of
+from .data.weights import example_weights
 from .losses.base import name_array
 from .polytopes._forest import Forest, check_offsets
-from .scoring import example_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from .caching import njit
 
 _BIDS = 4  # bids per row before the search takes over
 
 
-@njit(cache=True, fastmath={"nnan", "nsz"})
+@njit(fastmath={"nnan", "nsz"})
 def _augment(scores, n, start, u, w, row_of, column_of, distance, previous, shut):
     """Dijkstra from an unmatched row to the nearest free column, over the reduced costs u_i + w_j - s_ij >= 0.
 
@@ -62,7 +63,7 @@ def _augment(scores, n, start, u, w, row_of, column_of, distance, previous, shut
             break
 
 
-@njit(cache=True, fastmath={"nnan", "nsz"})
+@njit(fastmath={"nnan", "nsz"})
 def _bid(scores, n, w, row_of, column_of, waiting, value):
     """Rows take their best column and raise its dual to where the second best is as good; who held it bids again.
 
@@ -115,7 +116,7 @@ def _bid(scores, n, w, row_of, column_of, waiting, value):
     return left + count
 
 
-@njit(cache=True)
+@njit()
 def _solve(scores, n, u, w, row_of, column_of, distance, previous, shut, waiting):
     m = scores.shape[0]
     row_of[:] = -1
@@ -135,7 +136,7 @@ def _solve(scores, n, u, w, row_of, column_of, distance, previous, shut, waiting
             _augment(scores, n, i, u, w, row_of, column_of, distance, previous, shut)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def assign(scores, outliers, columns, u, w):
     """The matching of greatest score and its duals: s_ij <= u_i + w_j, equal on the matching, w >= 0 and 0 on columns left.
 
@@ -158,7 +159,7 @@ def assign(scores, outliers, columns, u, w):
             u[p] += dual[n:].min()
 
 
-@njit(cache=True)
+@njit()
 def _sizes(n):
     """The number of columns in each set of columns, a set being the bits of its number."""
     size = np.zeros(1 << n, np.int64)
@@ -167,7 +168,7 @@ def _sizes(n):
     return size
 
 
-@njit(cache=True)
+@njit()
 def _completions(entries, left, n, size, back):
     """back[i, s]: the sum over ways to match the rows from i on to columns outside s of the products of their entries.
 
@@ -191,7 +192,7 @@ def _completions(entries, left, n, size, back):
             back[i, s] = value
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def permanent(entries, left, n, totals, marginals):
     """Permanents and marginals of (N, m, n) or (N, m, n + 1) tables; the last column of the latter is open to all rows."""
     problems, m, width = entries.shape
@@ -220,7 +221,7 @@ def permanent(entries, left, n, totals, marginals):
                     marginals[p, i, n] += step * back[i + 1, s]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sample(entries, left, n, uniforms, columns):
     """Matchings drawn row by row, (N, draws, m), from as many uniform numbers."""
     problems, m, width = entries.shape

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from .caching import njit
 from .pointwise import exp
 
 _FAST = {"reassoc", "contract", "nsz", "nnan"}
@@ -19,7 +19,7 @@ _SMALLEST = 1e-100  # see sum_product
 _SPREAD = 230.0  # the logarithm of its inverse
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, inline="always")
+@njit(nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
 def _product(t, x, out):
     """out = t x."""
     n = len(x)
@@ -40,7 +40,7 @@ def _product(t, x, out):
         out[a] = s0
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def _add_outer(r, b, length, total):
     """total += the sum over i = 1, ..., length - 1 of r[i] b[i]'."""
     n_states = b.shape[1]
@@ -57,7 +57,7 @@ def _add_outer(r, b, length, total):
                 total[a, c] += x0 * b[i, c]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
@@ -133,7 +133,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
             _add_outer(r, b, length, pairs[0])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True)
 def max_product(unary, pairwise, stride, edge_of, parents, offsets, back, states, score):
     """The best assignment of each sequence, ties to the first state; unary is overwritten by the best scores below."""
     n_states = unary.shape[1]

@@ -9,14 +9,15 @@ from running in vectors. Loops touch few arrays each, because the compiler gives
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from .caching import njit
 
 _TILE = 512  # rows
 
 # Sums may be reordered in `_dot` alone: the reduction by multiples of log 2, in two parts, must stay in its order.
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-reordered = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+compiled = njit(nogil=True, error_model="numpy", fastmath={"contract"})
+reordered = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 @compiled

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
+from .caching import njit
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def dot_rows(indptr, indices, data, w, out, start, stop):
     """out[start:stop] = X[start:stop] @ w. Rows of w are contiguous, so that the inner loops run in vectors, over four entries of X at a time."""
     k = w.shape[1]

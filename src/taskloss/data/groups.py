@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import absent
+from .labels import absent
 
 
 class GroupIds:

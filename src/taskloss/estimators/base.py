@@ -1,10 +1,9 @@
-"""What all faces share: from moments to decisions."""
+"""What all faces share: minimising a penalised risk, and going from moments to decisions."""
 
 from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.base import Translator
+from ..data.labels import check_kind
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.boosting import Ensemble
-from ..labels import check_kind
 from ..losses.base import Loss
-from ..losses.tabular import CostMatrix, Tabular, ZeroOne
+from ..losses.tabular import CostMatrix, ZeroOne
+from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
-from ..scoring import example_weights
-from ..solvers.base import Progress, Solution, Solver
+from ..progress import follow, warn
+from ..solvers.base import Interrupted, Solution, Solver
 from .validation import Judge, hold_out
+
+_OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -31,7 +35,7 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
 
 
 class Minimiser:
-    """What estimators that minimise a penalised risk share: their hyperparameters checked, and the minimum found."""
+    """What estimators that minimise a penalised risk share: hyperparameters checked, and the minimum found and kept."""
 
     alpha: float
     solver: Any
@@ -48,35 +52,45 @@ class Minimiser:
             raise ValueError(
                 f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
             )
-        if not self.tol > 0 or self.max_iter < 1:
-            raise ValueError(f"tol and max_iter must be positive, got {self.tol!r} and {self.max_iter!r}.")
+        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
+            raise ValueError(f"tol must be a number above zero, got {self.tol!r}.")
+        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
+            raise ValueError(f"max_iter must be a whole number of at least one, got {self.max_iter!r}.")
 
-    def _minimise(
+    def _fit_to(
         self,
         hypothesis: Hypothesis,
         inputs: Any,
         risk: ScoreRisk,
+        found: dict[str, Any],
         judge: Judge | None = None,
         monitor: Monitor | None = None,
-    ) -> Solution:
-        """The parameters of least penalised risk, with a progress bar if asked, and a warning where the solver stopped short.
+    ) -> None:
+        """Minimise the penalised risk, then set the parameters and what else was found: a fit that fails changes nothing.
 
         A hypothesis that stops early is watched on data given, `monitor`, or else on examples that are held out, by `judge`.
+        An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
         """
+
+        def keep_solution(solution: Solution) -> None:
+            keep_found(self, found)
+            self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
+            self.n_iter_ = solution.iterations
+
         if hypothesis.holdout is not None and monitor is None and judge is not None:
             inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
-        solver = self._make_solver(inputs.dtype)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
-        progress = Progress(type(self).__name__, self.tol) if self.verbose else None
-        options = Options(self.alpha, solver, self.theta_ if warm else None, progress, monitor)
-        solution = minimise(hypothesis, inputs, risk, options)
+        progress = follow(type(self).__name__, self.tol, self.verbose)
+        options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor)
+        try:
+            solution = minimise(hypothesis, inputs, risk, options)
+        except Interrupted as interrupt:
+            if self.warm_start:
+                keep_solution(interrupt.solution)
+            raise
+        keep_solution(solution)
         if not solution.converged:
-            warnings.warn(solution.status.value, ConvergenceWarning, stacklevel=3)
-        return solution
-
-    def _keep_solution(self, hypothesis: Hypothesis, solution: Solution) -> None:
-        self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
-        self.n_iter_ = solution.iterations
+            warn(solution.status.value, ConvergenceWarning, stacklevel=3)
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
@@ -115,15 +129,18 @@ class Minimiser:
         return self._ensemble.curve
 
 
-class Decoder(ClassifierMixin, BaseEstimator):
+class Decoder(Portable, ClassifierMixin, BaseEstimator):
     """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
+
+    loss_: Loss
+    labels_: Translator
 
     def predict(self, X: Any, loss: Any = None, costs: Any = None) -> Any:
         """The outputs of least expected loss.
 
         loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
-        differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each
-        output.
+        differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
+        for label sets (n, labels), a price for each label that is predicted.
         """
         loss, mu = self._loss_and_moments(loss, X)
         return self.labels_.translate(loss.decode(mu, costs), loss)
@@ -131,13 +148,12 @@ class Decoder(ClassifierMixin, BaseEstimator):
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
         loss, mu = self._loss_and_moments(loss, X)
-        return risk_of(loss, loss.decode(mu, costs), mu, costs)
+        return loss.risk(loss.decode(mu, costs), mu, costs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better."""
-        self._check_fitted()
-        z = self.labels_.encode_outputs(self.predict(X), self.loss_)
-        losses = self.loss_(z, self.labels_.encode(y))
+        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
+        mu = self.predict_moments(X)
+        losses = self.labels_.losses(self.loss_, self.loss_.decode(mu), y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -146,7 +162,7 @@ class Decoder(ClassifierMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
-    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Any, np.ndarray]:
+    def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Loss, np.ndarray]:
         """A loss, fitted or another, and the moments it decodes."""
         mu = self.predict_moments(X)
         loss = self._loss_for(loss)
@@ -162,8 +178,7 @@ class Decoder(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
             )
-        loss = loss.bind_names(self.labels_.classes).bind(self.labels_.size)
-        return loss.embedded_like(self.loss_) if isinstance(loss, Tabular) else loss
+        return loss.bind_names(self.labels_.classes).bind(self.labels_.size).embedded_like(self.loss_)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -171,12 +186,11 @@ class Decoder(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         return self.labels_.classes
 
-
-def risk_of(loss: Any, z: np.ndarray, mu: np.ndarray, costs: Any) -> np.ndarray:
-    """The expected loss of the outputs z, with costs that differ per example where they are given."""
-    if costs is None:
-        return loss.bayes_risk(z, mu)
-    return np.take_along_axis(loss.expected(mu, costs), z[:, None], axis=1)[:, 0]
+    @property
+    def outputs_(self) -> np.ndarray:
+        """What may be predicted, in the order of the loss's rows."""
+        self._check_fitted()
+        return self.labels_.outputs(self.loss_)
 
 
 def resolve_loss(spec: Any) -> Loss:
@@ -199,13 +213,13 @@ def check_features(estimator: Any, X: Any, hypothesis: Hypothesis) -> tuple[Any,
     """X as the hypothesis reads it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
     X = hypothesis.read(X, fresh, True)
-    return X, {name: getattr(fresh, name, None) for name in ("n_features_in_", "feature_names_in_")}
+    return X, {name: getattr(fresh, name, None) for name in _OF_FEATURES}
 
 
-def keep_features(estimator: Any, found: dict[str, Any]) -> None:
-    """Set what `check_features` found, and forget what no longer holds."""
+def keep_found(estimator: Any, found: dict[str, Any]) -> None:
+    """Set what a fit found, and forget names and numbers of features that no longer hold."""
     for name, value in found.items():
-        if value is not None:
+        if value is not None or name not in _OF_FEATURES:
             setattr(estimator, name, value)
         elif hasattr(estimator, name):
             delattr(estimator, name)
@@ -214,5 +228,5 @@ def keep_features(estimator: Any, found: dict[str, Any]) -> None:
 def read_more(estimator: Any, X: Any, hypothesis: Hypothesis, found: dict[str, Any]) -> Any:
     """Other rows with the features that `check_features` found, before the estimator knows them."""
     fresh = copy.copy(estimator)
-    keep_features(fresh, found)
+    keep_found(fresh, found)
     return hypothesis.read(X, fresh, False)

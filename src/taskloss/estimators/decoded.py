@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ..labels import labels_for, ordered_categories
+from ..data.labels import labels_for, ordered_categories
 from ..losses.base import name_array
 from .base import Decoder, as_loss
 
@@ -111,12 +111,6 @@ class DecodedClassifier(Decoder):
         check_is_fitted(self)
         if not hasattr(self, "estimator_"):
             self._settle(self._make_estimator())
-
-    @property
-    def outputs_(self) -> np.ndarray:
-        """What may be predicted, in the order of the loss's rows."""
-        self._check_fitted()
-        return self.labels_.outputs(self.loss_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_") or (self.prefit and self.calibration is None)

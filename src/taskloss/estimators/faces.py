@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..data.base import Translator
+from ..data.labels import labels_for
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.thresholds import Thresholds
 from ..losses.base import Loss
-from ..losses.tabular import Tabular
 from ..surrogates.base import Surrogate
 from .base import as_loss, keep
 from .general import TaskLossEstimator
@@ -73,20 +74,21 @@ class OrdinalClassifier(TaskLossEstimator):
         # Only thresholds, one fewer than the labels, have a direction in common; the scores of a multinomial model do
         # not.
         scores = loss.polytope.size if surrogate.size is None else surrogate.size
-        thresholds = scores == loss.n_labels - 1
+        thresholds = scores == len(loss.labels()) - 1
         return Thresholds(hypothesis) if self.shared and thresholds and not hypothesis.shares_weights else hypothesis
 
     def _order(self) -> Any:
         return self.order
 
-    def _match(self, loss: Loss) -> tuple[Loss, Surrogate]:
-        # Every loss here is on ordered labels, so that the cube of thresholds is a home for it.
-        try:
-            return super()._match(loss)
-        except ValueError:
-            if not (isinstance(loss, Tabular) and isinstance(loss.embedding, str) and loss.embedding == "auto"):
-                raise
-            return super()._match(loss.with_params(embedding="cube"))
+    def _make_labels(self, loss: Loss, y: Any) -> Translator:
+        labels = labels_for(loss, y, self.order, ordinal=True)
+        labels.check()
+        return labels
+
+    def _variants(self, loss: Loss) -> list[Loss]:
+        return loss.variants(
+            thresholds=True
+        )  # every loss here is on ordered labels: the cube of thresholds is a home for it
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

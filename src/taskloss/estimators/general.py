@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from ..data.base import Translator
+from ..data.labels import check_kind, labels_for
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..labels import check_kind, labels_for
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep, keep_features, read_more
+from .base import Decoder, Minimiser, check_features, keep, read_more
 from .streaming import Streaming
 from .validation import Judge, given_monitor, held_parts
+
+
+def _scores_are_per_label(estimator: Any) -> bool:
+    """Scores are an answer by themselves where each label has one, or two labels have one together; thresholds are not."""
+    check_is_fitted(estimator)
+    scores = len(estimator.hypothesis_.constants(estimator.theta_, estimator.n_features_in_))
+    labels = estimator.labels_.size
+    if scores == labels or (scores == 1 and labels == 2):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} has {scores} scores for {labels} labels here: use predict_scores."
+    )
 
 
 class ConsistencyWarning(UserWarning):
@@ -90,16 +105,14 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
         """
         self._check_numbers()
-        self.close_stream()
         loss = self._make_loss()
         check_kind(loss)
         X, features = check_features(self, X, Hypothesis.resolve(self.hypothesis))
-        labels = labels_for(loss, y, self._order())
-        labels.check()
+        labels = self._make_labels(loss, y)
         codes = labels.encode(y)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
-        weights = self._weights(sample_weight, codes, labels, X)
+        weights = self._weights(sample_weight, codes, labels)
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
         hypothesis = self._make_hypothesis(loss, surrogate)
         if surrogate.ordered and not hypothesis.fit_intercept:
@@ -111,43 +124,50 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         def losses(v: Any, known: np.ndarray) -> np.ndarray:
             return loss(loss.decode(surrogate.inverse_link(v)), known)
 
-        monitor = None
+        judge, monitor = None, None
         if validation is not None:
             X_held, y_held = held_parts(validation)
-            held = labels.encode(y_held)
-            monitor = given_monitor(
-                hypothesis, read_more(self, X_held, hypothesis, features), lambda v: losses(v, held)
-            )
-        judge: Judge | None = Judge(lambda v, which: losses(v, codes[which]), codes if codes.ndim == 1 else None)
-        if hypothesis.holdout is None or monitor is not None:
-            judge = None
-            del codes  # the risk keeps what it needs, and label sets are as large as they are wide
-        del phi, weights
-        solution = self._minimise(hypothesis, X, risk, judge, monitor)
-        keep_features(self, features)
-        self.loss_, self.surrogate_, self.labels_ = loss, surrogate, labels
-        self._keep_solution(hypothesis, solution)
+            inputs, held = read_more(self, X_held, hypothesis, features), labels.encode(y_held)
+            monitor = given_monitor(hypothesis, inputs, lambda v: losses(v, held))
+        elif hypothesis.holdout is not None:
+            known = codes
+            judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)
+        del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
+        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
+        self.close_stream()
+        self._fit_to(hypothesis, X, risk, found, judge, monitor)
         return self
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
+    def _make_labels(self, loss: Loss, y: Any) -> Translator:
+        labels = labels_for(loss, y, self._order())
+        labels.check()
+        return labels
+
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
-        return Hypothesis.resolve(self.hypothesis)
+        return Hypothesis.resolve(self.hypothesis).current()
 
     def _order(self) -> Any:
         return None
 
+    def _variants(self, loss: Loss) -> list[Loss]:
+        """The embeddings of the loss to try in turn: two labels need one score only, the one for the second label."""
+        if self._automatic and loss.kind == "classes" and len(loss.labels()) == 2:
+            return loss.variants(thresholds=True)[::-1]
+        return loss.variants()
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.surrogate, str) and self.surrogate == "auto"
+
     def _match(self, loss: Loss) -> tuple[Loss, Surrogate]:
         """The loss in the first of its embeddings that the surrogate fits, and the surrogate with its size."""
         problem: ValueError | None = None
-        for variant in loss.variants():
+        for variant in self._variants(loss):
             polytope = variant.polytope
-            surrogate = (
-                automatic(polytope)
-                if isinstance(self.surrogate, str) and self.surrogate == "auto"
-                else Surrogate.resolve(self.surrogate)
-            )
+            surrogate = automatic(polytope) if self._automatic else Surrogate.resolve(self.surrogate)
             try:
                 bound = surrogate.bind(polytope)
             except ValueError as error:
@@ -163,27 +183,29 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             return variant, bound
         raise problem or ValueError("The loss has no embedding.")
 
-    def _weights(self, sample_weight: Any, codes: np.ndarray, labels: Any, X: Any) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            if codes.ndim != 1:
-                raise ValueError(
-                    "class_weight is for one label per row; weigh the labels of a set with Hamming(weights=...)."
-                )
-            present = np.unique(codes)
-            given = self.class_weight
-            if not isinstance(given, str):
-                if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
-                    raise ValueError(
-                        f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
-                    )
-                given = {int(labels.encode([label])[0]): weight for label, weight in given.items()}
-                given = {code: given.get(code, 1.0) for code in present.tolist()}
-            per_class = np.ones(labels.size)
-            per_class[present] = compute_class_weight(
-                given, classes=present, y=codes, sample_weight=weights if isinstance(given, str) else None
+    def _weights(self, sample_weight: Any, codes: np.ndarray, labels: Translator) -> np.ndarray:
+        weights = example_weights(sample_weight, len(codes))
+        if self.class_weight is None:
+            return weights
+        if codes.ndim != 1:
+            raise ValueError(
+                "class_weight is for one label per row; weigh the labels of a set with Hamming(weights=...)."
             )
-            weights = weights * per_class[codes]
+        given = self.class_weight
+        if isinstance(given, str) and given == "balanced":
+            count = np.bincount(codes, weights, labels.size)
+            per_class = weights.sum() / ((count > 0).sum() * np.where(count > 0, count, 1.0))
+        elif isinstance(given, Mapping):
+            if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
+                raise ValueError(
+                    f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
+                )
+            per_class = np.ones(labels.size)
+            for label, weight in given.items():
+                per_class[labels.encode([label])[0]] = weight
+        else:
+            raise ValueError(f"class_weight must be None, 'balanced' or a mapping from label to weight, got {given!r}.")
+        weights = weights * per_class[codes]
         if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
             raise ValueError("All weights are zero: at least one example must count.")
         return weights
@@ -209,10 +231,18 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
 
-    @property
-    def outputs_(self) -> np.ndarray:
-        """What may be predicted, in the order of the loss's rows."""
-        return self.labels_.outputs(self.loss_)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @available_if(_scores_are_per_label)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The scores: one column for each label, or for two labels one number, which is larger for the second."""
+        v = self.predict_scores(X)
+        if self.loss_.kind != "classes" or self.labels_.size > 2:
+            return v
+        return v[:, -1] if v.shape[1] == 1 else v[:, 1] - v[:, 0]
 
     @property
     def coef_(self) -> np.ndarray:
@@ -226,5 +256,5 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = Hypothesis.resolve(self.hypothesis).allow_nan
-        tags.input_tags.pairwise = getattr(self.hypothesis, "kernel", None) == "precomputed"
+        tags.input_tags.pairwise = Hypothesis.resolve(self.hypothesis).pairwise
         return tags

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +9,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
-from ..objectives import Batch, Groups, Monitor
+from ..model_files import Portable
+from ..objectives import Groups, Monitor
 from ..surrogates.base import Surrogate
 from .base import Minimiser
+from .streaming import Averaging, open_stream
 from .validation import Judge
 
 
-class GroupedEstimator(Minimiser, BaseEstimator):
+class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any
@@ -38,19 +39,33 @@ class GroupedEstimator(Minimiser, BaseEstimator):
         return clone(hypothesis)
 
     def _solve(
-        self,
-        hypothesis: Hypothesis,
-        X: Any,
-        batches: Sequence[Batch],
-        weights: np.ndarray,
-        judge: Judge,
-        held: Callable[[Hypothesis], Monitor] | None = None,
+        self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge, validation: Any
     ) -> None:
-        """Fit theta to batches whose rows X holds, one batch after the other; held makes what watches given data, if any are."""
-        risk = Groups(batches, weights)
+        """Fit theta to groups whose rows X holds; then keep what was found."""
         hypothesis = hypothesis.bind(X, risk.row_weights)
-        monitor = None if held is None else held(hypothesis)
-        self._keep_solution(hypothesis, self._minimise(hypothesis, X, risk, judge, monitor))
+        monitor = None if validation is None else self._monitor(hypothesis, found, validation)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor)
+        self.close_stream()
+
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        """What watches data that the user holds out."""
+        raise NotImplementedError
+
+    def _solve_more(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge) -> None:
+        """Take groups whose rows X holds into the running average."""
+        stream = self._stream
+        if stream is None:
+            if hypothesis.grows:
+                raise ValueError(
+                    f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
+                )
+            stream = open_stream(self._stream_solver(None), hypothesis, X, 1, found)
+        elif found["n_features_in_"] != stream.found["n_features_in_"]:
+            raise ValueError(
+                f"X has {found['n_features_in_']} features, but the stream began with {stream.found['n_features_in_']}."
+            )
+        # In a stream weights count as they are; only a whole fit can divide by their sum.
+        self._take(stream, X, Groups(risk.batches, risk.weights * risk.n_examples, part=True))
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(self.hypothesis_.predict(self.theta_, X)).ravel()

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
 from ..losses.base import Loss
+from ..model_files import Portable
 from ..solvers.base import Progress
 from .base import keep, resolve_loss
 from .weighing import Embedded, Listed, as_rows, like_rows
@@ -20,7 +21,7 @@ _GRID = 19  # strengths of penalty that are compared where none is given
 _BLOCK = 1 << 24  # kernel values that are held at one time when predicting
 
 
-class KernelPredictor(BaseEstimator):
+class KernelPredictor(Portable, BaseEstimator):
     """f(x) = argmin_z sum_i a_i(x) L(z, y_i): the quadratic surrogate by kernel ridge regression, for any loss.
 
     The weights a(x) are those with which kernel ridge regression would average any numbers in the place of the y_i,

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.matchings import matchings, pair_rows, pair_tables
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.matching import MatchingHamming
-from ..objectives import Batch, Monitor
-from ..scoring import example_weights
+from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
 from .base import keep
 from .grouped import GroupedEstimator
 from .validation import Judge, given_monitor, held_parts
-
-_FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "squared": lambda a, b: (a[:, None] - b[None]) ** 2,
-    "absolute": lambda a, b: np.abs(a[:, None] - b[None]),
-    "product": lambda a, b: a[:, None] * b[None],
-}
 
 
 class Matcher(GroupedEstimator):
@@ -83,48 +77,63 @@ class Matcher(GroupedEstimator):
 
         validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
         """
+        self._solve(*self._problem(X, y, sample_weight), validation)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take some more examples into the average of stochastic gradient descent, a step for each.
+
+        The first call's examples decide `scale_`, and a Nyström hypothesis takes its centres from them.
+        """
+        scale = None if self._stream is None else self._stream.found["scale_"]
+        self._solve_more(*self._problem(X, y, sample_weight, scale))
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None
+    ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any], Judge]:
+        """The hypothesis, the rows of all pairs of nodes, their risk, what else a fit keeps, and what judges those held out."""
         self._check_numbers()
         if self.unmatched not in (None, "columns", "both"):
             raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
         self._check_decoding()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
-        tables = _tables(X, self.features, self.unmatched)
+        tables = pair_tables(X, self.features, self.unmatched)
         weights = example_weights(sample_weight, len(tables))
-        y = _labels(y, tables, self.unmatched)
-        scale = self._spread(tables)
+        y = matchings(y, tables, self.unmatched)
+        scale = self._spread(tables) if scale is None else scale
         fitted = MatchingHamming(outliers=self.unmatched == "both")
         batches, rows, order = [], [], []
         for loss, which in _by_size(fitted, tables):
             batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(np.stack([y[i] for i in which]))))
-            rows.append(_rows([tables[i] for i in which], scale, fitted.outliers))
+            rows.append(pair_rows([tables[i] for i in which], scale, fitted.outliers))
             order.append(which)
+        found = {"loss_": fitted, "surrogate_": surrogate, "scale_": scale, "n_features_in_": len(scale)}
+        found |= {"features_": self.features, "unmatched_": self.unmatched}
         arranged = np.concatenate(order)
 
-        def losses(v: np.ndarray, some: list, labels: list) -> np.ndarray:
-            out, first = np.empty(len(some)), 0
-            for loss, which in _by_size(fitted, some):
-                size = len(which) * loss.polytope.size
-                mu = surrogate.bind(loss.polytope).inverse_link(v.ravel()[first : first + size].reshape(len(which), -1))
-                out[which] = loss(loss.decode(mu), np.stack([labels[i] for i in which]))
-                first += size
-            return out
-
-        def judge(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+        def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
             some = arranged[which]  # by size, as those held out are
-            return losses(v, [tables[i] for i in some], [y[i] for i in some])
+            return self._losses(found, v, [tables[i] for i in some], [y[i] for i in some])
 
-        def held(hypothesis: Hypothesis) -> Monitor:
-            X_held, y_held = held_parts(validation)
-            more = _tables(X_held, self.features, self.unmatched)
-            labels = _labels(y_held, more, self.unmatched)
-            inputs = [_rows([more[i] for i in which], scale, fitted.outliers) for _, which in _by_size(fitted, more)]
-            return given_monitor(hypothesis, np.concatenate(inputs), lambda v: losses(v, more, labels))
+        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged]), found, Judge(losses)
 
-        watch = None if validation is None else held
-        self._solve(hypothesis, np.concatenate(rows), batches, weights[arranged], Judge(judge), watch)
-        self.loss_, self.surrogate_, self.scale_, self.n_features_in_ = fitted, surrogate, scale, len(scale)
-        self.features_, self.unmatched_ = self.features, self.unmatched
-        return self
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        X, y = held_parts(validation)
+        tables = pair_tables(X, self.features, self.unmatched)
+        y, loss, scale = matchings(y, tables, self.unmatched), found["loss_"], found["scale_"]
+        rows = [pair_rows([tables[i] for i in which], scale, loss.outliers) for _, which in _by_size(loss, tables)]
+        return given_monitor(hypothesis, np.concatenate(rows), lambda v: self._losses(found, v, tables, y))
+
+    def _losses(self, found: dict[str, Any], v: np.ndarray, tables: list, y: list) -> np.ndarray:
+        """The loss of each example's matching by its scores, which come size by size."""
+        out, first, v = np.empty(len(tables)), 0, v.ravel()
+        for loss, which in _by_size(found["loss_"], tables):
+            stop = first + len(which) * loss.polytope.size
+            mu = found["surrogate_"].bind(loss.polytope).inverse_link(v[first:stop].reshape(len(which), -1))
+            out[which] = loss(loss.decode(mu), np.stack([y[i] for i in which]))
+            first = stop
+        return out
 
     def _check_decoding(self) -> None:
         """Decoding is no part of the fit: one fit serves both."""
@@ -145,67 +154,80 @@ class Matcher(GroupedEstimator):
         if loss is None:
             return self.loss_
         loss = Loss.resolve(loss)
-        if not isinstance(loss, MatchingHamming):
+        if loss.kind != "matching":
             raise ValueError(f"{loss!r} is no loss on matchings: use MatchingHamming or a child of it.")
         return loss.with_params(outliers=self.loss_.outliers)
 
     def _fitted_tables(self, X: Any) -> list[np.ndarray]:
         check_is_fitted(self)
-        tables = _tables(X, self.features_, self.unmatched_)
+        tables = pair_tables(X, self.features_, self.unmatched_)
         if tables[0].shape[2] != self.n_features_in_:
             raise ValueError(f"X has {tables[0].shape[2]} features, but Matcher was fitted on {self.n_features_in_}.")
         return tables
 
     def _decisions(
-        self, tables: list[np.ndarray], loss: Any
-    ) -> Iterator[tuple[MatchingHamming, np.ndarray, np.ndarray, np.ndarray]]:
-        """(loss, which examples, their moments, their matchings) for each size."""
+        self, tables: list[np.ndarray], loss: Any, costs: Any = None
+    ) -> Iterator[tuple[MatchingHamming, np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]]:
+        """(loss, which examples, their moments, prices and matchings) for each size."""
         self._check_decoding()
         loss = self._loss_for(loss)
         for fitted, which in _by_size(self.loss_, tables):
-            rows = _rows([tables[i] for i in which], self.scale_, fitted.outliers)
+            rows = pair_rows([tables[i] for i in which], self.scale_, fitted.outliers)
             v = self._scores(rows).reshape(len(which), -1)
             mu = self.surrogate_.bind(fitted.polytope).inverse_link(v)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
             mu = fitted.moments_for(bound, mu)
-            yield bound, which, mu, bound.decode(mu) if self.decoding == "moments" else fitted.decode(v)
+            prices = None if costs is None else np.stack([costs[i] for i in which])
+            yield bound, which, mu, prices, bound.decode(mu, prices) if self.decoding == "moments" else fitted.decode(v)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""
         tables = self._fitted_tables(X)
         out: list[Any] = [None] * len(tables)
-        for loss, which, mu, _ in self._decisions(tables, None):
+        for loss, which, mu, _, _ in self._decisions(tables, None):
             for i, row in zip(which, mu.reshape(len(which), loss.polytope.n_rows, -1), strict=True):
                 out[i] = row
         return out
 
-    def predict(self, X: Any, loss: Any = None) -> list[np.ndarray]:
+    def predict(self, X: Any, loss: Any = None, costs: Any = None) -> list[np.ndarray]:
         """The column matched to each row, one array for each example; -1 for nothing.
 
         loss: another loss on matchings, MatchingHamming or a child of it; the fit is the same, only the decision
-        changes. With decoding="map" no loss enters the decision.
+        changes. costs: for each example an array (rows, columns) of prices of its pairs, with a last column for nothing
+        where rows may match nothing. With decoding="map" neither enters the decision.
         """
         tables = self._fitted_tables(X)
+        costs = self._prices(costs, len(tables))
         out: list[Any] = [None] * len(tables)
-        for _, which, _, z in self._decisions(tables, loss):
+        for _, which, _, _, z in self._decisions(tables, loss, costs):
             for i, row in zip(which, z, strict=True):
                 out[i] = row
         return out
 
-    def expected_loss(self, X: Any, loss: Any = None) -> np.ndarray:
-        """The expected loss of each example's matching, the share of wrong rows, as the fitted moments estimate it."""
+    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
+        """The expected loss of each example's matching, the share of wrong rows and the prices of its pairs, as the fitted moments estimate it."""
         tables = self._fitted_tables(X)
+        costs = self._prices(costs, len(tables))
         out = np.empty(len(tables))
-        for bound, which, mu, z in self._decisions(tables, loss):
-            out[which] = bound.bayes_risk(z, mu)
+        for bound, which, mu, prices, z in self._decisions(tables, loss, costs):
+            out[which] = bound.risk(z, mu, prices)
         return out
+
+    def _prices(self, costs: Any, n: int) -> Any:
+        if costs is None:
+            return None
+        if self.decoding == "map":
+            raise ValueError("decoding='map' decides by the scores alone and takes no costs: use decoding='moments'.")
+        if not hasattr(costs, "__len__") or len(costs) != n:
+            raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
+        return costs
 
     def losses(self, X: Any, y: Any, loss: Any = None) -> np.ndarray:
         """The loss of each example's matching, the share of rows matched wrongly."""
         tables = self._fitted_tables(X)
-        y = _labels(y, tables, self.unmatched_)
+        y = matchings(y, tables, self.unmatched_)
         out = np.empty(len(tables))
-        for bound, which, _, z in self._decisions(tables, loss):
+        for bound, which, _, _, z in self._decisions(tables, loss):
             out[which] = bound(z, np.stack([y[i] for i in which]))
         return out
 
@@ -215,85 +237,9 @@ class Matcher(GroupedEstimator):
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
 
-# -- the data --------------------------------------------------------------------------------------------------------
-
-
-def _tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray]:
-    """The features of pairs of nodes, (rows, columns, p), example by example."""
-    if not hasattr(X, "__len__"):
-        raise ValueError(f"X must be a list of examples, each a pair of graphs, got {X!r}.")
-    tables = [_table(x, features, i) for i, x in enumerate(X)]
-    if not tables:
-        raise ValueError("X has no examples: at least one pair of graphs is needed.")
-    for i, table in enumerate(tables):
-        if table.ndim != 3 or 0 in table.shape:
-            raise ValueError(
-                f"Example {i} must be a pair of node-feature arrays, or an array (rows, columns, features), none of them empty; got shape {table.shape}."
-            )
-        if not np.isfinite(table).all():
-            raise ValueError(f"Example {i} contains NaN or infinite features.")
-        if table.shape[2] != tables[0].shape[2]:
-            raise ValueError(f"Example {i} has {table.shape[2]} features and the first example {tables[0].shape[2]}.")
-        m, n = table.shape[:2]
-        if (unmatched is None and m != n) or (unmatched == "columns" and m > n):
-            raise ValueError(
-                f"Example {i} has {m} rows and {n} columns, so that not every node can be matched: pass unmatched='columns' where "
-                "columns may be left over, or unmatched='both' where rows may match nothing too."
-            )
-    return tables
-
-
-def _table(x: Any, features: Any, i: int) -> np.ndarray:
-    if not isinstance(x, tuple | list) or len(x) != 2 or np.ndim(x[0]) != 2:
-        return np.asarray(x, dtype=float)
-    a, b = (np.asarray(nodes.toarray() if sparse.issparse(nodes) else nodes, dtype=float) for nodes in x)
-    make = features if callable(features) else _FEATURES.get(features)
-    if make is None:
-        raise ValueError(f"features must be one of {', '.join(_FEATURES)} or a function, got {features!r}.")
-    if not callable(features) and a.shape[1:] != b.shape[1:]:
-        raise ValueError(f"Example {i}: the nodes of its two graphs have {a.shape[1]} and {b.shape[-1]} features.")
-    return np.asarray(make(a, b), dtype=float)
-
-
-def _labels(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> list[np.ndarray]:
-    """The column of each row, example by example."""
-    if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if not hasattr(y, "__len__"):
-        raise ValueError(f"y must hold a matching for each example, got {y!r}.")
-    y = [np.asarray(row) for row in y]
-    if len(y) != len(tables):
-        raise ValueError(f"X and y have different lengths: {len(tables)} and {len(y)}.")
-    low = -1 if unmatched == "both" else 0
-    for i, (row, table) in enumerate(zip(y, tables, strict=True)):
-        m, n = table.shape[:2]
-        if row.shape != (m,):
-            raise ValueError(
-                f"Example {i} has {m} rows to match, but its y has shape {row.shape}: one column number per row."
-            )
-        if row.dtype.kind not in "iuf" or not (row == np.floor(row)).all():
-            raise ValueError(f"Example {i}: its y must be numbers of columns, got {row.tolist()}.")
-        if row.min() < low or row.max() >= n:
-            hint = "" if unmatched == "both" else "; rows that match nothing (-1) need unmatched='both'"
-            raise ValueError(f"Example {i}: its y must be columns from {low} to {n - 1}, got {row.tolist()}{hint}.")
-        used = row[row >= 0]
-        if len(np.unique(used)) < len(used):
-            raise ValueError(f"Example {i}: its y matches two rows to the same column.")
-    return y
-
-
 def _by_size(loss: MatchingHamming, tables: Sequence[np.ndarray]) -> list[tuple[MatchingHamming, np.ndarray]]:
     """The loss of each size, and which examples have it."""
     shapes = np.array([table.shape[:2] for table in tables])
     return [
         (loss.bind(int(m), int(n)), np.flatnonzero((shapes == (m, n)).all(1))) for m, n in np.unique(shapes, axis=0)
     ]
-
-
-def _rows(tables: Sequence[np.ndarray], scale: np.ndarray, outliers: bool) -> np.ndarray:
-    """One row of features per pair of nodes; "matches nothing" is one more column, with a feature of its own."""
-    stacked = np.stack(tables) / scale
-    if outliers:
-        stacked = np.pad(stacked, [(0, 0), (0, 0), (0, 1), (0, 1)])
-        stacked[:, :, -1, -1] = 1
-    return stacked.reshape(-1, stacked.shape[-1])

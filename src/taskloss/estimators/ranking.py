@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..data.groups import GroupIds
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
-from ..objectives import Batch, Monitor
-from ..scoring import example_weights
+from ..objectives import Batch, Groups, Monitor
 from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
-from .base import check_features, keep, keep_features, read_more
+from .base import check_features, keep, read_more
 from .grouped import GroupedEstimator
 from .validation import Judge, given_monitor, held_parts
 
@@ -51,6 +51,7 @@ class Ranker(GroupedEstimator):
 
     short = {"logistic": OneVsAll("logistic"), "auto": "listwise"}
     __metadata_request__fit = {"groups": True}
+    __metadata_request__partial_fit = {"groups": True}
     __metadata_request__predict = {"groups": True}
     __metadata_request__score = {"groups": True}
 
@@ -74,37 +75,47 @@ class Ranker(GroupedEstimator):
 
         validation: held-out data (X, y, groups), on whose task loss trees stop early; else they hold out some of these groups.
         """
+        self._solve(*self._problem(X, y, groups, sample_weight), validation)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Take the groups of some more items into the average of stochastic gradient descent, a step for each group.
+
+        A group is whole in one call. A Nyström hypothesis takes its centres from the first call's rows.
+        """
+        self._solve_more(*self._problem(X, y, groups, sample_weight))
+        return self
+
+    def _problem(
+        self, X: Any, y: Any, groups: Any, sample_weight: Any
+    ) -> tuple[Hypothesis, Any, Groups, dict[str, Any], Judge]:
+        """The hypothesis, its rows, their risk, what else a fit keeps, and what judges groups that are held out."""
         self._check_numbers()
         loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
         X, features = check_features(self, X, hypothesis)
         y = self._relevance(y, X)
         groups = self._groups(groups, X.shape[0], needed=True)
         weights = example_weights(sample_weight, X.shape[0], "rows")
-        order, batches, group_weights, sizes = [], [], [], []
-        for size, which, rows in groups.by_size():
-            sizes += [size] * len(which)
+        order, batches, group_weights = [], [], []
+        for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
             batches.append(Batch(surrogate.bind(bound.polytope), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
-        arranged = np.concatenate(order)
+        risk, arranged = Groups(batches, np.concatenate(group_weights)), np.concatenate(order)
 
-        def judge(v: np.ndarray, which: np.ndarray) -> np.ndarray:
-            groups_of_rows = np.repeat(np.arange(len(sizes)), sizes)
-            rows = np.isin(groups_of_rows, which)  # in order, as those held out are
-            return self._losses(loss, surrogate, v, y[arranged[rows]], groups_of_rows[rows])
+        def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+            ids = np.repeat(np.arange(len(which)), np.diff(risk.first_rows)[which])
+            return self._losses(loss, surrogate, v, y[arranged[risk.rows_of(which)]], ids)
 
-        def held(hypothesis: Hypothesis) -> Monitor:
-            X_held, y_held, ids = held_parts(validation, "(X, y, groups)")
-            inputs = read_more(self, X_held, hypothesis, features)
-            relevance = self._relevance(y_held, inputs)
-            return given_monitor(hypothesis, inputs, lambda v: self._losses(loss, surrogate, v, relevance, ids))
+        found = features | {"loss_": loss, "surrogate_": surrogate}
+        return hypothesis, X[arranged], risk, found, Judge(losses)
 
-        watch = None if validation is None else held
-        self._solve(hypothesis, X[arranged], batches, np.concatenate(group_weights), Judge(judge), watch)
-        keep_features(self, features)
-        self.loss_, self.surrogate_ = loss, surrogate
-        return self
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        X, y, ids = held_parts(validation, "(X, y, groups)")
+        inputs = read_more(self, X, hypothesis, found)
+        y, parts = self._relevance(y, inputs), (found["loss_"], found["surrogate_"])
+        return given_monitor(hypothesis, inputs, lambda v: self._losses(*parts, v, y, ids))
 
     def _losses(self, loss: Ranking, surrogate: Surrogate, v: np.ndarray, y: np.ndarray, ids: Any) -> np.ndarray:
         """The loss of each group's ranking by its scores."""
@@ -118,7 +129,7 @@ class Ranker(GroupedEstimator):
 
     def _ranking_loss(self, loss: Any) -> Ranking:
         loss = Loss.resolve(loss)
-        if not isinstance(loss, Ranking):
+        if loss.kind != "ranking":
             raise ValueError(f"{loss!r} is no loss on rankings: use NDCG(...) or PrecisionAt(...).")
         return loss.with_params(n_items=None)
 

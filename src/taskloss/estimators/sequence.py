@@ -9,16 +9,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
+from ..model_files import Portable
 from ..objectives import Forests, Monitor, PenalisedRisk, objective
 from ..objectives.forests import forest_law
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits, k_best, marginals, maximise, sample
-from ..scoring import example_weights
 from ..sequences import Packed, SequenceLabels, SequenceReader, as_labels
 from ..surrogates.base import Surrogate
 from .base import Minimiser, keep
@@ -27,7 +28,7 @@ from .validation import Judge, given_monitor, held_parts
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
 
-class SequenceTagger(Minimiser, BaseEstimator):
+class SequenceTagger(Portable, Minimiser, BaseEstimator):
     """A label for every position of a sequence: a linear-chain CRF, decoded for any loss over neighbours.
 
     theta minimises mean_i -log p(y_i | x_i) + alpha/2 |theta|^2 over sequences i (intercepts are not penalised):
@@ -103,15 +104,10 @@ class SequenceTagger(Minimiser, BaseEstimator):
         """
         self._check_numbers()
         hypothesis, inputs, risk, (loss, reader, labels) = self._problem(X, y, sample_weight)
-        judge, monitor = self._watch(hypothesis, risk, loss, reader, labels, validation)
-        solution = self._minimise(hypothesis, inputs, risk, judge, monitor)
-        self.loss_, self.reader_, self.labels_, self.surrogate_ = loss, reader, labels, risk.surrogate
-        self.limits_, self.n_features_in_ = risk.limits, inputs.shape[1]
-        if reader.vocabulary is not None:
-            self.feature_names_in_ = np.array(list(reader.vocabulary), dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._keep_solution(hypothesis, solution)
+        found: dict[str, Any] = {"loss_": loss, "reader_": reader, "labels_": labels, "surrogate_": risk.surrogate}
+        names = None if reader.vocabulary is None else np.array(list(reader.vocabulary), dtype=object)
+        found |= {"limits_": risk.limits, "n_features_in_": inputs.shape[1], "feature_names_in_": names}
+        self._fit_to(hypothesis, inputs, risk, found, *self._watch(hypothesis, risk, loss, reader, labels, validation))
         return self
 
     def _watch(

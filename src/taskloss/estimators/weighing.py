@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import codes_of, labels_for
+from ..data.labels import codes_of, labels_for
 from ..losses.base import Loss, name_array
 from ..losses.chain import SequenceZeroOne
 from ..losses.tabular import CostMatrix, Tabular
 from ..polytopes._forest import Forest
 from ..sequences import SequenceLabels
 from ..solvers.base import Progress
-from .base import risk_of
 
 _SEQUENCES = 1 << 12  # label sequences up to which all are weighed under sequence 0-1 loss
 
@@ -59,7 +58,7 @@ class Embedded:
         return self.loss(self.decode(mu), self.codes)
 
     def expected(self, z: np.ndarray, mu: np.ndarray, costs: Any = None) -> np.ndarray:
-        return risk_of(self.loss, z, mu, costs)
+        return self.loss.risk(z, mu, costs)
 
     def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
         encode = self.translator.encode_outputs
@@ -202,7 +201,7 @@ class Listed:
     def expected(self, z: Any, mu: np.ndarray, costs: Any = None) -> np.ndarray:
         if self.decoder is not None:
             return np.array([self.objective(row)(one) for one, row in zip(z, mu, strict=True)])
-        return risk_of(CostMatrix(self.table), z, mu, costs)
+        return CostMatrix(self.table).risk(z, mu, costs)
 
     def objective(self, mu: np.ndarray) -> Callable[[Any], float]:
         return lambda z: float(self._table(as_rows([z]), self.labels)[0] @ mu)

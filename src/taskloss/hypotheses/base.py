@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from ..parallel import SERIAL, Executor
 from ..registry import Part
+from ..solvers.base import Interrupted
 
 Array = Any
 Inputs = Any  # what a hypothesis reads: rows of X, or packed rows with the shape of their trees
@@ -39,7 +40,8 @@ class Holdout(NamedTuple):
     seed: int
 
 
-class WithTable(NamedTuple):
+@dataclass(frozen=True)
+class WithTable:
     """The parameters of a trained learner of node scores, and the table that is joined to them."""
 
     node: Any
@@ -67,6 +69,10 @@ class Hypothesis(Part):
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False
 
+    def current(self) -> Hypothesis:
+        """The hypothesis in today's terms, where an older name of a hyperparameter was used."""
+        return self
+
     # -- reading users' inputs ---------------------------------------------------------------------------------------
 
     @property
@@ -87,6 +93,11 @@ class Hypothesis(Part):
     def agrees(self, other: Hypothesis) -> bool:
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
         return type(self) is type(other)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether rows hold values for pairs of points, such as a kernel matrix."""
+        return False
 
     def check(self, estimator: str) -> None:
         """Refuse, in one sentence, what an estimator that makes rows of its own cannot use."""
@@ -236,7 +247,11 @@ def train_with_table(layout: Any, inputs: Inputs, risk: Any, options: Any) -> An
             loss=lambda u: options.monitor.loss(layout.join(profile.table, u, held)),
         )
     inner = replace(options, start=None if start is None else start.node, monitor=monitor)
-    solution = layout._node.train(layout.node_inputs(inputs), profile, inner)
+    try:
+        solution = layout._node.train(layout.node_inputs(inputs), profile, inner)
+    except Interrupted as interrupt:
+        so_far = interrupt.solution
+        raise Interrupted(replace(so_far, theta=WithTable(so_far.theta, profile.table))) from interrupt
     return replace(solution, theta=WithTable(solution.theta, profile.table))
 
 

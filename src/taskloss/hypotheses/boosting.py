@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..solvers.base import Solution, Status
+from ..solvers.base import Interrupted, Solution, Status
 from .base import Array, Holdout, Hypothesis, Inputs
 from .boosters import Library, check_parameters, thread_count
 from .mixed import MixedRows, read_mixed
@@ -263,13 +263,16 @@ class Boosting(Hypothesis):
                 step = steps(rounds.scores)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        if options.progress is not None:
-            options.progress.close(status)
         kept = best if monitor is not None and patience is not None else done
         grown = ensemble.grown(rounds.text(kept) if kept else "", kept, curve)
         if kept < done:  # a table that is fitted beside the trees is to be that of the rounds kept
             step = steps(grown.scores(values, threads) - start)
-        return Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
+        solution = Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
+        if status is Status.INTERRUPTED:
+            raise Interrupted(solution)
+        if options.progress is not None:
+            options.progress.close(status)
+        return solution
 
     def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
         return np.array(theta.scores(_values(inputs), thread_count(self.params)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from .._threads import serial_blas
+from .._blas import serial_blas
 from .base import Array, row_blocks
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")

@@ -57,12 +57,36 @@ class Loss(Part):
         raise NotImplementedError
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
-        """argmin_z of the expected loss <psi(z), mu> + c(z), ties to the first output."""
+        """argmin_z of the expected loss <psi(z), mu> + c(z), ties to the first output.
+
+        costs: prices that differ per example, for each output where outputs are listed, else for each part of an output.
+        """
         raise NotImplementedError
 
     def bayes_risk(self, z: Array, mu: Array) -> np.ndarray:
         """The expected loss of predicting z where the moments are mu."""
         return (self.psi(z) * mu).sum(-1) + self.offset(z)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        """The expected loss of outputs z, with costs that differ per example where they are given, as `decode` takes them."""
+        if costs is None:
+            return self.bayes_risk(z, mu)
+        raise ValueError(f"{type(self).__name__} takes no costs per example.")
+
+    def worst(self, z: Array) -> np.ndarray:
+        """The largest loss that each output can have."""
+        z, y = np.asarray(z), self.labels()
+        return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+
+    # -- the users' own names ----------------------------------------------------------------------------------------
+
+    def label_names(self) -> np.ndarray | None:
+        """The users' labels in the order of the codes, where the loss fixes them."""
+        return None
+
+    def output_names(self, classes: np.ndarray) -> np.ndarray:
+        """The users' names of the outputs, where the labels are these."""
+        return classes
 
     # -- sizes and listing -------------------------------------------------------------------------------------------
 
@@ -86,9 +110,17 @@ class Loss(Part):
             )
         return mu
 
-    def variants(self) -> list[Self]:
-        """The same loss in each of its embeddings, the preferred first."""
+    def variants(self, thresholds: bool = False) -> list[Self]:
+        """The same loss in each of its embeddings, the preferred first; with `thresholds` also in that of ordered labels."""
         return [self]
+
+    def embedded_like(self, other: Loss) -> Self:
+        """The same loss in another one's embedding, where it has a choice."""
+        return self
+
+    def probabilities(self, mu: Array) -> np.ndarray:
+        """The law over labels, or for label sets the probability of each label, that the moments mu stand for."""
+        raise NotImplementedError
 
     def outputs(self) -> np.ndarray:
         """All outputs z, where they are few."""
@@ -145,3 +177,13 @@ def check_sets(y: Array, count: int, what: str) -> np.ndarray:
     if not ((y == 0) | (y == 1)).all():
         raise ValueError(f"{what} must hold 0 and 1 only.")
     return y
+
+
+def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Finite prices of this shape, or one clear sentence."""
+    costs = np.asarray(costs, dtype=float)
+    if costs.shape != shape:
+        raise ValueError(f"costs must have shape {shape}, a price for each {what}, got {costs.shape}.")
+    if not np.isfinite(costs).all():
+        raise ValueError("costs contains NaN or infinite values.")
+    return costs

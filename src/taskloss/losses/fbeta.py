@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.sizedsets import SizedSets
-from .base import Array, Loss, check_sets
+from .base import Array, Loss, check_prices, check_sets
 from .hamming import Hamming
 
 
@@ -95,22 +95,31 @@ class FBeta(Loss):
         return 1 - np.where(sizes > 0, (1 + self.beta**2) * both / np.where(sizes > 0, sizes, 1), 1.0)
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
-        if costs is not None:
-            raise ValueError("FBeta takes no costs per example: its outputs are too many to price one by one.")
+        """The set of largest expected F, by its size; costs (n, n_labels) are the prices of predicting each label."""
         k, polytope = self._count(), self.polytope
         mu = np.asarray(mu, dtype=float)
         tables = mu.reshape(-1, polytope.rows, polytope.columns)
         joint, reward = np.ascontiguousarray(tables[:, :-1, 1:]), self._reward()
+        price: Any = 0.0
+        if costs is not None:
+            price = check_prices(costs, (*mu.shape[:-1], k), "label that is predicted").reshape(-1, k)
         best, size = tables[:, -1, 0].copy(), np.zeros(len(tables), dtype=np.int64)
         for r in range(1, k + 1):
-            worth = joint @ reward[:, r - 1]
+            worth = joint @ reward[:, r - 1] - price
             top = worth if r == k else np.partition(worth, k - r, axis=-1)[:, k - r :]
             value = top.sum(-1)
             size = np.where(value > best, r, size)
             best = np.maximum(value, best)
-        worth = np.einsum("njs,sn->nj", joint, reward[:, np.maximum(size, 1) - 1])
+        worth = np.einsum("njs,sn->nj", joint, reward[:, np.maximum(size, 1) - 1]) - price
         rank = np.argsort(np.argsort(-worth, axis=-1, kind="stable"), axis=-1)
         return (rank < size[:, None]).astype(np.int64).reshape(*mu.shape[:-1], k)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        risk = self.bayes_risk(z, mu)
+        return risk if costs is None else risk + (np.asarray(costs) * np.asarray(z)).sum(-1)
+
+    def worst(self, z: Array) -> np.ndarray:
+        return np.ones(len(z))
 
     def probabilities(self, mu: Array) -> np.ndarray:
         """P(y_j = 1), label by label: the sums over sizes."""

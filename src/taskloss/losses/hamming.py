@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.cube import Cube
-from .base import Array, Loss, check_sets
+from .base import Array, Loss, check_prices, check_sets
 
 
 class Hamming(Loss):
@@ -70,11 +70,18 @@ class Hamming(Loss):
         return (self._check(z, "outputs") != self._check(y, "labels")) @ self._weights()
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
-        if costs is not None:
-            raise ValueError(
-                "Hamming loss takes no costs per example: its outputs are too many to price one by one; use weights=..."
-            )
-        return (np.asarray(mu) > 0).astype(np.int64)
+        """The sign of each moment; costs (n, n_labels) are the prices of predicting each label."""
+        mu = np.asarray(mu)
+        # A label is worth predicting where w P(y = 0) + price < w P(y = 1).
+        price = 0.0 if costs is None else check_prices(costs, mu.shape, "label that is predicted")
+        return (self._weights() * mu > price if costs is not None else mu > 0).astype(np.int64)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        risk = self.bayes_risk(z, mu)
+        return risk if costs is None else risk + (np.asarray(costs) * np.asarray(z)).sum(-1)
+
+    def worst(self, z: Array) -> np.ndarray:
+        return np.full(len(z), self._weights().sum())
 
     def outputs(self) -> np.ndarray:
         return (self.polytope.vertices() > 0).astype(np.int64)

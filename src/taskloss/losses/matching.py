@@ -8,7 +8,7 @@ import numpy as np
 
 from ..polytopes.assignment import assign
 from ..polytopes.birkhoff import Birkhoff
-from .base import Array, Loss
+from .base import Array, Loss, check_prices
 
 
 class MatchingHamming(Loss):
@@ -84,12 +84,21 @@ class MatchingHamming(Loss):
         return (self._codes(z, "outputs") != self._codes(y, "labels")).mean(-1)
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
-        if costs is not None:
-            raise ValueError("Matchings take no costs per example: there are too many to price one by one.")
+        """The matching of largest expected overlap; costs (n, rows, columns) are the prices of each pair (the last column: of nothing)."""
         polytope = self.polytope
         mu = np.asarray(mu, dtype=float)
-        z = assign(mu.reshape(-1, polytope.n_rows, polytope.width), self.outliers)
+        tables = mu.reshape(-1, polytope.n_rows, polytope.width)
+        if costs is not None:
+            tables = tables - polytope.n_rows * check_prices(costs, tables.shape, "pair of nodes")
+        z = assign(tables, self.outliers)
         return np.where(z == polytope.columns, -1, z).reshape(*mu.shape[:-1], polytope.n_rows)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        risk = self.bayes_risk(z, mu)
+        if costs is None:
+            return risk
+        prices = np.take_along_axis(np.asarray(costs), self._codes(z, "outputs")[..., None], axis=-1)
+        return risk + prices[..., 0].sum(-1)
 
     def outputs(self) -> np.ndarray:
         z = self.polytope.matchings()

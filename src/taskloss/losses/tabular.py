@@ -66,8 +66,8 @@ class Tabular(Loss):
     def canonical(self) -> bool:
         return isinstance(self.embedding, str) and self.embedding in ("auto", "canonical")
 
-    def variants(self) -> list[Self]:
-        choices = ["canonical", "cube"] if self.ordered else ["canonical"]
+    def variants(self, thresholds: bool = False) -> list[Self]:
+        choices = ["canonical", "cube"] if self.ordered or thresholds else ["canonical"]
         if not (isinstance(self.embedding, str) and self.embedding == "auto"):
             return [self]
         return [self.with_params(embedding=choice) for choice in choices]
@@ -99,8 +99,7 @@ class Tabular(Loss):
 
     def probabilities(self, mu: Array) -> np.ndarray:
         """The law over labels that the moments mu stand for; outside M, some entries are negative."""
-        polytope = self.polytope
-        return mu if isinstance(polytope, Simplex) else polytope.weights(mu)
+        return mu if self.canonical else Hull(self.table).weights(mu)
 
     def _decomposition(self) -> tuple[np.ndarray, Any]:
         """psi as rows, and the constant: a number where one does."""
@@ -119,8 +118,9 @@ class Tabular(Loss):
             return self.probabilities(mu)
         return super().moments_for(other, mu)
 
-    def embedded_like(self, other: Tabular) -> Self:
+    def embedded_like(self, other: Loss) -> Self:
         """The same loss in another one's embedding, or in the canonical one where that is the other's own."""
+        assert isinstance(other, Tabular)
         same = self.with_params(embedding=other.embedding)
         return same if np.array_equal(same.table, other.table) else self.with_params(embedding="canonical")
 
@@ -167,6 +167,14 @@ class Tabular(Loss):
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         return np.argmin(self.expected(mu, costs), axis=-1)
 
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is None:
+            return self.bayes_risk(z, mu)
+        return np.take_along_axis(self.expected(mu, costs), np.asarray(z)[:, None], axis=1)[:, 0]
+
+    def worst(self, z: Array) -> np.ndarray:
+        return self.matrix().max(axis=1)[z]
+
     def outputs(self) -> np.ndarray:
         return np.arange(self.n_outputs)
 
@@ -174,14 +182,6 @@ class Tabular(Loss):
         return np.arange(self.n_labels)
 
     # -- the users' own names ----------------------------------------------------------------------------------------
-
-    def label_names(self) -> np.ndarray | None:
-        """The users' labels in the order of the columns, where the loss fixes them."""
-        return None
-
-    def output_names(self, classes: np.ndarray) -> np.ndarray:
-        """The users' outputs in the order of the rows."""
-        return classes
 
     def _places(self, classes: np.ndarray) -> list[int] | None:
         """The column of each of these labels, where the loss names the same ones in another order."""

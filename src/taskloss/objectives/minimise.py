@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._threads import serial_blas
+from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis, Inputs, Scores
-from ..solvers.base import Progress, Solution, Solver
+from ..solvers.base import Interrupted, Progress, Solution, Solver
 from .penalised import PenalisedRisk
 from .scores import ScoreRisk
 
@@ -51,6 +51,10 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
     problem = objective(hypothesis, inputs, risk, options.alpha)
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
-    with serial_blas(problem.executor.threads > 1):
-        solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
+    try:
+        with serial_blas(problem.executor.threads > 1):
+            solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
+    except Interrupted as interrupt:
+        so_far = interrupt.solution
+        raise Interrupted(replace(so_far, theta=problem.unflatten(so_far.theta))) from interrupt
     return replace(solution, theta=problem.unflatten(solution.theta))

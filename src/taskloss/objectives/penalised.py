@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._threads import keep_pages
 from ..hypotheses.base import Hypothesis, Inputs, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
@@ -64,8 +63,6 @@ class PenalisedRisk:
         self.separable = risk.separable and hypothesis.separable
         work = hypothesis.work(inputs) * risk.n_scores
         self.executor = Executor.for_work(max(work, risk.work)) if executor is None else executor
-        if self.executor.compiled:
-            keep_pages()
         self.corrects = (
             not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT

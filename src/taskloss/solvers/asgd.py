@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .base import Array, Objective, Progress, Solution, Solver, Status
+from .base import Array, Interrupted, Objective, Progress, Solution, Solver, Status
 
 
 class Examples(Protocol):
@@ -43,6 +43,7 @@ class ASGD(Solver):
 
     name = "asgd"
     needs = ("value_and_gradient", "chunks")
+    streams = True
 
     def __init__(
         self,
@@ -65,18 +66,25 @@ class ASGD(Solver):
         order = check_random_state(self.random_state).permutation(np.flatnonzero(weights))
         steps = -(-len(order) // self.batch_size)
         state = Iterates(self.with_params(horizon=self.horizon or steps), theta)
-        status = Status.PASSED
         try:
             for chunk in objective.chunks(order):  # type: ignore[attr-defined]
                 state.take(chunk)
                 if progress is not None:
                     progress.count(state.seen, len(order), "examples")
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+        except KeyboardInterrupt as interrupt:
+            if progress is not None:
+                progress.close(Status.INTERRUPTED)
+            so_far = Solution(state.mean, np.nan, Status.INTERRUPTED, state.steps, 0, np.nan)
+            raise Interrupted(so_far) from interrupt
         value = float(np.sum(objective.value_and_gradient(state.mean)[0]))
         if progress is not None:
-            progress.close(status)
-        return Solution(state.mean, value, status, state.steps, 1, np.nan)
+            progress.close(Status.PASSED)
+        return Solution(state.mean, value, Status.PASSED, state.steps, 1, np.nan)
+
+    def for_stream(self, n_samples: int | None) -> ASGD:
+        """The same solver for a stream of so many examples, if that is known."""
+        self.validate()
+        return self if n_samples is None else self.with_params(horizon=-(-n_samples // self.batch_size))
 
     def validate(self) -> None:
         """Hyperparameters that make sense, or one sentence."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from ..progress import Progress
 from ..registry import Part
 
 Array = Any
@@ -45,7 +45,7 @@ class Status(enum.Enum):
     PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
     GROWN = "Done: all rounds were taken."
     STOPPED_EARLY = "Done: the held-out task loss no longer improved, and the rounds up to its best are kept."
-    INTERRUPTED = "Interrupted: the best parameters so far are kept."
+    INTERRUPTED = "Interrupted: the best parameters so far are on the exception, as .solution."
 
 
 _DONE = (Status.CONVERGED, Status.PASSED, Status.GROWN, Status.STOPPED_EARLY)
@@ -62,16 +62,32 @@ class Solution:
     evaluations: int
     optimality: float
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The status by its name: model files hold no enumerations."""
+        return {**self.__dict__, "status": self.status.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, status=Status[state["status"]])
+
     @property
     def converged(self) -> bool:
         stalled_low = self.status is Status.STALLED and self.optimality <= _STALLED_GAP
         return stalled_low or self.status in _DONE
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; `solution` holds the best parameters so far."""
+
+    def __init__(self, solution: Solution):
+        super().__init__(solution.status.value)
+        self.solution = solution
+
+
 class Solver(Part):
     """Minimises an objective from a starting point. A solver is data: tolerances, and what it needs of an objective."""
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
+    streams: ClassVar[bool] = False  # whether it takes examples as they come
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         raise NotImplementedError
@@ -87,37 +103,3 @@ class Solver(Part):
             raise ValueError(
                 f"The {self.name} solver needs the objective's {' and '.join(missing)}, which this one does not have."
             )
-
-
-class Progress:
-    """One line on the terminal that follows the gap down from the start to tol, on a logarithmic scale."""
-
-    width = 24
-
-    def __init__(self, label: str, tol: float, stream: Any = None):
-        self.label, self.tol = label, max(tol, 1e-300)
-        self.stream = sys.stderr if stream is None else stream
-        self.first: float | None = None
-
-    def update(self, iteration: int, value: float, gap: float) -> None:
-        gap = max(gap, self.tol)
-        self.first = max(self.first or gap, gap)
-        span = np.log(self.first / self.tol)
-        share = 1.0 if span <= 0 else float(np.clip(np.log(self.first / gap) / span, 0, 1))
-        self.draw(share, f"{iteration:4d} iterations, objective {value:.6g}, gap {gap:.1e}")
-
-    def count(self, done: int, total: int | None, what: str) -> None:
-        """The same line for work that is counted."""
-        self.draw(
-            0.0 if not total else min(done / total, 1.0), f"{done:,}{'' if not total else f' of {total:,}'} {what}"
-        )
-
-    def draw(self, share: float, text: str) -> None:
-        done = round(self.width * share)
-        bar = "█" * done + "·" * (self.width - done)
-        self.stream.write(f"\r{self.label} |{bar}| {text} ")
-        self.stream.flush()
-
-    def close(self, status: Status | str) -> None:
-        self.stream.write(f"\n{status.value if isinstance(status, Status) else status}\n")
-        self.stream.flush()

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from .base import Array, Objective, Progress, Solution, Solver, Status
+from .base import Array, Interrupted, Objective, Progress, Solution, Solver, Status
 
 _PAIR_NUMBERS = 1 << 21  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
 _FEWEST_PAIRS = 4
@@ -69,8 +69,11 @@ class Descent(Solver):
                 if not search.step(d, np.where(done | search.stuck, 0.0, slope)):
                     status = Status.STALLED
                     break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(self._end(search, Status.INTERRUPTED, iteration, gap, progress)) from interrupt
+        return self._end(search, status, iteration, gap, progress)
+
+    def _end(self, search: _Search, status: Status, iteration: int, gap: float, progress: Progress | None) -> Solution:
         if progress is not None:
             progress.close(status)
         return Solution(search.theta, float(search.value.sum()), status, iteration, search.evaluations, gap)

@@ -9,7 +9,6 @@ import numpy as np
 
 from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
-from ..polytopes.simplex import Simplex
 from ..registry import Part
 
 Array = Any
@@ -186,7 +185,7 @@ def automatic(polytope: Polytope) -> Surrogate:
     from .maxentropy import Multinomial, RowMultinomial
     from .quadratic import Quadratic
 
-    if isinstance(polytope, Simplex):
+    if polytope.name == "simplex":
         return Multinomial()
     if polytope.rows is not None:
         return RowMultinomial()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,8 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .losses.base import Loss, name_array
+from ..losses.base import Loss, name_array
+from .base import Translator
 
 _ROWS = 1 << 12  # of label sets that are looked at together
 _ESTIMATORS = {"sequence": "SequenceTagger", "ranking": "Ranker", "matching": "Matcher"}  # by the kind of their losses
@@ -21,7 +23,7 @@ class Classes:
     order, or sorting.
     """
 
-    def __init__(self, y: Any, loss: Loss, order: Any = None):
+    def __init__(self, y: Any, loss: Loss, order: Any = None, ordinal: bool = False):
         values = _column(y)
         names = order if order is not None else loss.label_names()
         if names is None:
@@ -30,6 +32,7 @@ class Classes:
             if values.dtype.kind not in "biuUS" and not (len(values) and isinstance(values[0], tuple)):
                 check_classification_targets(values)
             names = _unique(values)
+            names = _in_order(names) if ordinal else names
         self.classes = name_array(names)
         if len(set(self.classes.tolist())) != len(self.classes):
             raise ValueError("The list of labels names one of them twice.")
@@ -49,8 +52,11 @@ class Classes:
     def encode(self, y: Any) -> np.ndarray:
         return codes_of(_column(y), self.classes, "label")
 
+    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+        codes = codes_of(_column(y), self.classes, None)
+        return _with_worst(loss, z, codes, codes >= 0)
+
     def outputs(self, loss: Loss) -> np.ndarray:
-        """The users' names of a loss's outputs."""
         return loss.output_names(self.classes)
 
     def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
@@ -85,12 +91,23 @@ class LabelSets:
             raise ValueError("y names no label at all.")
 
     def encode(self, y: Any) -> np.ndarray:
-        if self.as_sets:
-            rows = [i for i, row in enumerate(y) for _ in row]
-            columns = codes_of(name_array([label for row in y for label in row]), self.classes, "label")
-            out = np.zeros((len(y), self.size), dtype=np.int8)
-            out[rows, columns] = 1
-            return out
+        return self._encode_sets(y, "label")[0] if self.as_sets else self._encode_indicators(y)
+
+    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+        if not self.as_sets:
+            return loss(z, self._encode_indicators(y))
+        return _with_worst(loss, z, *self._encode_sets(y, None))
+
+    def _encode_sets(self, y: Any, what: str | None) -> tuple[np.ndarray, np.ndarray]:
+        """Indicators, and whether every label of a row is known."""
+        rows = np.array([i for i, row in enumerate(y) for _ in row], dtype=np.int64)
+        columns = codes_of(name_array([label for row in y for label in row]), self.classes, what)
+        out, known = np.zeros((len(y), self.size), dtype=np.int8), np.ones(len(y), dtype=bool)
+        out[rows[columns >= 0], columns[columns >= 0]] = 1
+        known[rows[columns < 0]] = False
+        return out, known
+
+    def _encode_indicators(self, y: Any) -> np.ndarray:
         if self.named and hasattr(y, "columns"):
             codes_of(name_array(list(y.columns)), self.classes, "column of y")
             y = y[self.classes.tolist()] if len(y.columns) == self.size else y
@@ -119,8 +136,8 @@ class LabelSets:
         return self.encode(z)
 
 
-def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
-    """The translator between y and a loss's codes."""
+def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False) -> Translator:
+    """The translator between y and a loss's codes; with `ordinal`, strings need an order that means something."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     if loss.kind == "indicator":
@@ -132,7 +149,7 @@ def labels_for(loss: Loss, y: Any, order: Any = None) -> Classes | LabelSets:
             )
         return LabelSets(y, loss, order)
     check_kind(loss)
-    return Classes(y, loss, order)
+    return Classes(y, loss, order, ordinal)
 
 
 def check_kind(loss: Loss) -> None:
@@ -168,7 +185,9 @@ def _is_sets(y: Any) -> bool:
         return True
     if not isinstance(first, list | tuple):
         return False
-    return len({len(row) for row in y}) > 1 or not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
+    widths = {len(row) for row in y}
+    # Rows of one entry each are sets: as indicators they would be of a single label.
+    return widths == {1} or len(widths) > 1 or not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
 
 
 def _unique(values: np.ndarray) -> np.ndarray:
@@ -198,8 +217,33 @@ def ordered_categories(y: Any) -> np.ndarray | None:
     return None
 
 
-def codes_of(values: np.ndarray, known: np.ndarray, what: str) -> np.ndarray:
-    """The position of each value among the known ones."""
+def _in_order(names: np.ndarray) -> np.ndarray:
+    """Labels of an ordinal task in their order: numbers in strings as numbers; other strings by the alphabet, with a warning."""
+    if names.dtype.kind not in "US" and not any(isinstance(name, str) for name in names.tolist()):
+        return names
+    try:
+        return names[np.argsort([float(name) for name in names.tolist()], kind="stable")]
+    except ValueError:
+        warnings.warn(
+            f"The labels were put in the order of the alphabet, {' < '.join(map(str, names.tolist()))}: if that is not their "
+            "order, pass order=[...] or an ordered category.",
+            UserWarning,
+            stacklevel=6,
+        )
+        return names
+
+
+def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """L(z, y) where the label is known; elsewhere the largest loss that z can have."""
+    if known.all():
+        return loss(z, y)
+    out = np.empty(len(z))
+    out[known], out[~known] = loss(z[known], y[known]), loss.worst(z[~known])
+    return out
+
+
+def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndarray:
+    """The position of each value among the known ones; an unknown one is refused under the name `what`, or without that is -1."""
     if values.dtype.kind == "O" or known.dtype.kind == "O":
         index = {label: code for code, label in enumerate(known.tolist())}
         codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
@@ -209,7 +253,7 @@ def codes_of(values: np.ndarray, known: np.ndarray, what: str) -> np.ndarray:
         order = np.argsort(known)
         place = np.minimum(np.searchsorted(known, values, sorter=order), len(known) - 1)
         codes = np.where(known[order[place]] == values, order[place], -1)
-    if codes.size and codes.min() < 0:
+    if what is not None and codes.size and codes.min() < 0:
         names = ", ".join(repr(v) for v in known.tolist()[:6]) + (", ..." if len(known) > 6 else "")
         raise ValueError(f"Unknown {what} {values[codes < 0].tolist()[0]!r}: the known ones are {names}.")
     return codes

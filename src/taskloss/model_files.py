@@ -1,0 +1,86 @@
+"""Models in files that are safe to load, written by skops, and what a stored model says about its format."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .registry import NamesTravel
+
+__all__ = ["FORMAT", "Portable", "load", "save"]
+
+FORMAT = 1  # raised when a fitted model's attributes change so that an older file cannot be used
+
+
+class Portable(NamesTravel):
+    """Estimators whose stored form says in which format it is, and takes along the classes behind names."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        from . import __version__
+
+        return {**super().__getstate__(), "_taskloss_format": FORMAT, "_taskloss_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        found, version = state.pop("_taskloss_format", None), state.pop("_taskloss_version", "an unknown version")
+        if found != FORMAT:
+            from . import __version__
+
+            raise ValueError(
+                f"This {type(self).__name__} was stored by taskloss {version} in format {found}, and taskloss {__version__} reads format {FORMAT}: "
+                f"fit it again, or load it with taskloss {version}."
+            )
+        super().__setstate__(state)
+
+
+def save(model: Any, file: Any) -> None:
+    """Write a fitted estimator, or a pipeline of such, to a file that `load` reads without running what is in it.
+
+    Parameters
+    ----------
+    model : what to store.
+    file : a path, or a file opened for writing bytes.
+    """
+    _skops().dump(model, file)
+
+
+def load(file: Any, trusted: Any = ()) -> Any:
+    """Read a model that `save`, or skops itself, has written.
+
+    Parameters
+    ----------
+    file : a path.
+    trusted : names of types, beyond those of this package, NumPy, SciPy and scikit-learn, that may be made. A loss of
+        your own, and libraries such as LightGBM, have to be named here.
+
+    Notes
+    -----
+    Only classes of this package are trusted by themselves, none of its functions.
+    """
+    skops = _skops()
+    unknown = skops.get_untrusted_types(file=file)
+    foreign = [name for name in unknown if not _is_own_class(name) and name not in trusted]
+    if foreign:
+        raise ValueError(
+            f"{file} holds objects of types that nobody has vouched for: {', '.join(foreign)}. Where you know who wrote it, pass "
+            f"trusted={foreign!r}."
+        )
+    return skops.load(file, trusted=list(unknown))
+
+
+def _is_own_class(name: str) -> bool:
+    package, _, attribute = name.rpartition(".")
+    if package.partition(".")[0] != __name__.partition(".")[0]:
+        return False
+    try:
+        return isinstance(getattr(importlib.import_module(package), attribute, None), type)
+    except ImportError:
+        return False
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise ImportError("Model files are written and read by skops: pip install 'taskloss[files]'.") from None
+    return skops.io
