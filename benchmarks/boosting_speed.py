@@ -8,6 +8,7 @@ the risk's derivatives and the library's trees. Memory is the peak of a process 
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -71,8 +72,6 @@ def start(library: str, X: np.ndarray, y: np.ndarray, parameters: dict[str, Any]
 
 def peak(library: str, who: str) -> None:
     """In a process of its own: the peak of memory in MB."""
-    import resource
-
     X, y = data()
     parameters = {**SHAPES[library], "learning_rate": 0.1, "n_jobs": 1}
     if who == "taskloss":
@@ -83,7 +82,9 @@ def peak(library: str, who: str) -> None:
         own = start(library, X, y, parameters)
         for i in range(3):
             own(i)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not ru_maxrss, which a process has from its parent.
+    status = pathlib.Path("/proc/self/status").read_text()
+    print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
 def main() -> None:

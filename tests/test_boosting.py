@@ -501,7 +501,7 @@ BAD = {
     "dates": (lambda: fitted(X=pd.DataFrame({"a": pd.date_range("2020", periods=60)})), ValueError, "Column 'a' of X holds datetime"),
     "words in polars": (lambda: fitted(X=pl.DataFrame({"a": ["x", "y"] * 30})), ValueError, "Column 'a' of X holds String"),
     "no frame": (lambda: fitted(X=pd.DataFrame({"a": pd.Categorical(list("xy") * 30)})).predict(X[:, :1]), ValueError, "fitted on a data frame with categories"),
-    "validation shape": (lambda: fitted(validation=X), ValueError, r"validation must be a pair or triple \(X, y\)"),
+    "validation shape": (lambda: fitted(validation=X), ValueError, r"validation must be held-out data \(X, y\)"),
     "validation label": (lambda: fitted(validation=(X, y + 1)), ValueError, "Unknown label 4"),
     "validation without use": (lambda: tl.TaskLossEstimator().fit(X, y, validation=(X, y)), ValueError, "Boosting\\(early_stopping"),
     "one group": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.zeros(60)), ValueError, "there is one only: pass validation"),

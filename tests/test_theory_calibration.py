@@ -37,10 +37,10 @@ from taskloss.surrogates import (
     Surrogate,
 )
 from taskloss.surrogates.coordinatewise import Coordinatewise
+from taskloss.surrogates.form import entropy
 from taskloss.theory import calibration, margin_calibration
 from taskloss.theory.closed import closed_form
-from taskloss.theory.exponential import is_exponential
-from taskloss.theory.problem import Problem, entropy
+from taskloss.theory.problem import Problem
 from taskloss.theory.search import witness
 
 MARGINS = [Logistic(), Exponential(), Square()]
@@ -392,7 +392,7 @@ def registered_pairs():
 
 def is_quick(zeta):
     """Whether all pairs together take no time: where outputs are few, or a closed form is known."""
-    few = 8 if zeta.problem.form.exact else 4 if is_exponential(zeta.problem) else 0
+    few = 8 if zeta.problem.form.exact else 4 if zeta.problem.hellinger else 0
     return len(zeta.problem.psi) <= few or closed_form(zeta.problem, zeta.eps_max / 2) is not None
 
 

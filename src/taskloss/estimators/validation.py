@@ -75,11 +75,10 @@ def given_monitor(hypothesis: Hypothesis, inputs: Any, losses: Callable[[Any], n
     return Monitor(inputs, lambda v: float(np.mean(losses(v))))
 
 
-def held_parts(validation: Any, words: str = "(X, y)") -> tuple:
-    """The parts of users' validation data."""
-    count = words.count(",") + 1
-    if not isinstance(validation, tuple | list) or len(validation) != count:
-        raise ValueError(
-            f"validation must be a pair or triple {words} of held-out data, got {type(validation).__name__}."
-        )
+def held_parts(validation: Any, *forms: str) -> tuple:
+    """The parts of users' validation data, in one of the forms that they may have."""
+    forms = forms or ("(X, y)",)
+    counts = [form.count(",") + 1 for form in forms]
+    if not isinstance(validation, tuple | list) or len(validation) not in counts:
+        raise ValueError(f"validation must be held-out data {' or '.join(forms)}, got {type(validation).__name__}.")
     return tuple(validation)

@@ -10,6 +10,7 @@ import numpy as np
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
 from .base import Array, Holdout, Hypothesis, train_with_table
+from .linear import Linear
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Structured(Hypothesis):
     """Node scores W x_t + b by any hypothesis; edge scores T, or T + P x_t with the features of the edge's lower end.
 
     node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
-    ends: scores of their own for the first node of each tree, its root, and for the last.
+    ends: scores of their own for roots and for leaves, which in a chain are the first and the last node.
 
-    theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for last
-    nodes, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
+    theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for
+    leaves, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
     """
 
     name = "structured"
@@ -162,14 +163,10 @@ class Structured(Hypothesis):
         children = coordinates.forest.children
         norms[children] += 1.0
         if coordinates.edges is not None:
-            norms[children] += np.asarray(
-                coordinates.edges.multiply(coordinates.edges).sum(1)
-                if hasattr(coordinates.edges, "multiply")
-                else (coordinates.edges**2).sum(1)
-            ).ravel()
+            norms[children] += Linear(fit_intercept=False).squared_norms(coordinates.edges)
         if self.ends:
-            norms[coordinates.forest.offsets[:-1]] += 1.0
-            norms[coordinates.forest.offsets[1:] - 1] += 1.0
+            norms[coordinates.forest.roots] += 1.0
+            norms[coordinates.forest.leaves] += 1.0
         return norms
 
     def expand(self, theta: Array) -> Array:
@@ -197,8 +194,8 @@ class Structured(Hypothesis):
     def _with_edges(self, nodes: np.ndarray, parts: dict[str, Array], features: ForestRows) -> NodeEdgeScores:
         nodes, forest, k = np.ascontiguousarray(nodes), features.forest, nodes.shape[1]
         if self.ends:
-            nodes[forest.offsets[:-1]] += parts["start"]
-            nodes[forest.offsets[1:] - 1] += parts["end"]
+            nodes[forest.roots] += parts["start"]
+            nodes[forest.leaves] += parts["end"]
         if features.edges is None:
             return NodeEdgeScores(nodes, parts["transition"])
         return NodeEdgeScores(nodes, parts["transition"] + (features.edges @ parts["edges"]).reshape(-1, k, k))
@@ -213,8 +210,8 @@ class Structured(Hypothesis):
         self._node.pullback(features.rows, nodes, parts["node"])
         parts["transition"][:] = edges if edges.ndim == 2 else edges.sum(axis=0)
         if self.ends:
-            parts["start"][:] = nodes[forest.offsets[:-1]].sum(axis=0)
-            parts["end"][:] = nodes[forest.offsets[1:] - 1].sum(axis=0)
+            parts["start"][:] = nodes[forest.roots].sum(axis=0)
+            parts["end"][:] = nodes[forest.leaves].sum(axis=0)
         if features.edges is not None:
             parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), k * k)
         return out
@@ -240,7 +237,7 @@ class Structured(Hypothesis):
         return inputs.rows
 
     def table_start(self, scores: np.ndarray) -> np.ndarray:
-        """Rows: a constant for each state, then as in theta transitions, and scores of roots and of last nodes."""
+        """Rows: a constant for each state, then as in theta transitions, and scores of roots and of leaves."""
         k = len(scores)
         constants = scores if self.fit_intercept else np.zeros(k)
         return np.vstack([constants, np.zeros((k + 2 * self.ends, k))])
@@ -261,17 +258,17 @@ class Structured(Hypothesis):
 
     def split(self, dv: NodeEdgeScores, shape: Any) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives in the nodes' scores and in the table."""
-        offsets = shape.forest.offsets
+        forest = shape.forest
         rows = [dv.nodes.sum(axis=0)[None], dv.edges]
         if self.ends:
-            rows += [dv.nodes[offsets[:-1]].sum(axis=0)[None], dv.nodes[offsets[1:] - 1].sum(axis=0)[None]]
+            rows += [dv.nodes[ends].sum(axis=0)[None] for ends in (forest.roots, forest.leaves)]
         return dv.nodes, np.concatenate(rows)
 
     def table_curvature(self, risk: Any, v: NodeEdgeScores) -> np.ndarray:
         """About the diagonal of the second derivatives in the table: steps vary as if states next to each other were independent."""
-        each, offsets = risk.diagonal(v, None), risk.forest.offsets
+        each, forest = risk.diagonal(v, None), risk.forest
         total = each.sum(axis=0)
         rows = [total[None], np.outer(total, total) / risk.row_weights.sum()]
         if self.ends:
-            rows += [each[offsets[:-1]].sum(axis=0)[None], each[offsets[1:] - 1].sum(axis=0)[None]]
+            rows += [each[ends].sum(axis=0)[None] for ends in (forest.roots, forest.leaves)]
         return np.concatenate(rows).ravel()

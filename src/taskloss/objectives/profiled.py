@@ -194,7 +194,7 @@ class _TableProblem:
 
         return product
 
-    def preconditioner(self, theta: Array) -> Callable[[Array], Array]:
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Callable[[Array], Array]:
         if self.inverse is None:
             curvature = self._sum(theta, lambda risk, v, executor: self.layout.table_curvature(risk, v))
             penalty = self.alpha * np.broadcast_to(self.penalised, self.shape).ravel()

@@ -101,6 +101,11 @@ class ScoreRisk(ABC):
         return False
 
     @property
+    def curved(self) -> bool:
+        """Whether `curvature` is known, of which preconditioners are made."""
+        return False
+
+    @property
     def smoothness(self) -> float | None:
         """A Lipschitz constant of the gradient of an example's S in its scores; None where there is none."""
         return None
@@ -157,6 +162,10 @@ class ScoreRisk(ABC):
         """Scores of zero."""
         return np.zeros((self.n_rows, self.n_scores))
 
+    def slopes(self) -> np.ndarray:
+        """The l2 norm of each example's gradient at the score zero."""
+        return self.example_norms(self.risk_and_gradient(self.zeros())[1])
+
     def cut(self, rows: int) -> list[slice]:
         """Slices of examples with about so many rows each; an example is never cut."""
         return row_blocks(self.weights[:, None], max(1, rows * self.n_examples // max(self.n_rows, 1)))
@@ -164,6 +173,10 @@ class ScoreRisk(ABC):
     def arranged(self, order: str) -> Self:
         """The same risk with targets in memory as the scores will be: "C" by rows, "F" by columns."""
         return self
+
+    def squared_distance_targets(self) -> np.ndarray | None:
+        """t, where the risk is sum_i w_i |v_i - t_i|^2 / 2; None where it is no such sum."""
+        return None
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -262,6 +275,10 @@ class Rows(ScoreRisk):
         return True
 
     @property
+    def curved(self) -> bool:
+        return True
+
+    @property
     def smoothness(self) -> float | None:
         return self.surrogate.smoothness
 
@@ -305,8 +322,10 @@ class Rows(ScoreRisk):
         targets, offset = self.targets[examples], None if self.offset is None else self.offset[examples]
         if columns is not None:
             targets, offset = targets[:, columns], None if offset is None else offset[:, columns]
-        weights = self.weights[examples]
-        return Rows(self.surrogate, targets, weights, part=True, barrier=self.barrier, offset=offset)
+        part = Rows(self.surrogate, targets, self.weights[examples], part=True, barrier=self.barrier, offset=offset)
+        if "kernel" in self.__dict__:
+            part.kernel = self.kernel
+        return part
 
     def rows_of(self, examples: Any) -> Any:
         return examples
@@ -317,6 +336,11 @@ class Rows(ScoreRisk):
 
     def shifted(self, offset: np.ndarray) -> Rows:
         return self._with(offset=offset if self.offset is None else self.offset + offset)
+
+    def squared_distance_targets(self) -> np.ndarray | None:
+        if not self.surrogate.squared_distance:
+            return None
+        return self.targets if self.offset is None else self.targets - self.offset
 
     def moments(self, dtype: Any) -> Array:
         """The targets as numbers of the scores' kind."""
@@ -339,7 +363,7 @@ class Rows(ScoreRisk):
         return total
 
     def risk_and_gradient(self, v: Array, out: Any = None, executor: Executor = SERIAL) -> tuple[np.ndarray, Array]:
-        kernel = fused.pointwise(self.surrogate) if executor.compiled else None
+        kernel = self.kernel if executor.compiled or fused.starts_warm(self.surrogate) else None
         if out is not v and (kernel is not None or self.offset is not None):
             v = np.array(v)
         if self.offset is not None:
@@ -351,7 +375,12 @@ class Rows(ScoreRisk):
         gradient = v if out is v or kernel is not None else np.empty_like(v)
         return self._evaluate(v, kernel, gradient), gradient
 
-    def _evaluate(self, v: Array, kernel: fused.Pointwise | None, gradient: Array) -> np.ndarray:
+    @cached_property
+    def kernel(self) -> Any:
+        """The compiled pass, one for all parts: it may remember where it ended."""
+        return fused.pointwise(self.surrogate)
+
+    def _evaluate(self, v: Array, kernel: Any, gradient: Array) -> np.ndarray:
         weights = self.weights.astype(v.dtype, copy=False)
         if kernel is not None:
             phi = self.moments(v.dtype) if self.barrier else self.targets

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
 from ..registry import Part
+from .outputs import Embedding
+
+if TYPE_CHECKING:
+    from .form import Form
 
 Array = Any
 
@@ -25,10 +29,12 @@ class Surrogate(Part):
     `canonical`: t is the gradient of h, and then the gradient of S is t^-1(v) - phi.
     `calibrated`: the representation holds for every v (the paper's phi-calibration).
     `smooth`: second derivatives exist.
+    `differentiable`: h is, inside D, so that moments leave open no more of their scores than the link does.
     """
 
     canonical: ClassVar[bool] = True
     ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
+    squared_distance: ClassVar[bool] = False  # S is |v - phi|^2 / 2, whose risk a closed form minimises
 
     @property
     def calibrated(self) -> bool:
@@ -36,6 +42,10 @@ class Surrogate(Part):
 
     @property
     def smooth(self) -> bool:
+        return True
+
+    @property
+    def differentiable(self) -> bool:
         return True
 
     @property
@@ -79,6 +89,18 @@ class Surrogate(Part):
     def _sized(self, polytope: Polytope) -> Self:
         return self
 
+    def bind_outputs(self, embedding: Embedding) -> Self:
+        """The same surrogate with the outputs of a loss, where it takes them; refuses other outputs than it has."""
+        return self
+
+    def canonical_form(self) -> Surrogate:
+        """The surrogate of the same h with the canonical link t = grad h."""
+        if self.canonical:
+            return self
+        from .mixture import Mixture
+
+        return Mixture([self], [1.0])
+
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     def potential(self, mu: Array) -> Array:
@@ -98,6 +120,36 @@ class Surrogate(Part):
         if self.canonical:
             return self.link(mu)
         raise NotImplementedError
+
+    def decide(self, v: Array) -> np.ndarray | None:
+        """The outputs that the scores v choose themselves, as codes of the outputs bound; None where moments decide."""
+        return None
+
+    # -- for the theory ----------------------------------------------------------------------------------------------
+
+    def form(self, polytope: Polytope) -> Form:
+        """D_h as a conic solver takes it, or a jointly convex divergence below it; for M = polytope, once bound."""
+        raise NotImplementedError(
+            f"No convex form is known for the divergence of {type(self).__name__}: give it a method form(polytope)."
+        )
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        """sigma for each norm ("l1", "l2", "linf") in which h is known to be sigma-strongly convex on D."""
+        return {}
+
+    def as_function(
+        self, phi: Any, loss: Any = None
+    ) -> tuple[Callable[[np.ndarray, int], np.ndarray], np.ndarray, int]:
+        """S(v, y) for rows of scores and one label's code, phi as rows, and the number of scores; bound to a loss first, if one is given."""
+        if phi is None:
+            raise ValueError("check needs phi: an array with one row per label, or a loss.")
+        bound = self if loss is None else self.bind(loss.polytope).bind_outputs(loss)
+        table = np.asarray(phi, dtype=float)
+
+        def function(v: np.ndarray, y: int) -> np.ndarray:
+            return np.asarray(bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
+
+        return function, table, bound.size or table.shape[1]
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

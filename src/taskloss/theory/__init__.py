@@ -1,10 +1,12 @@
 """The paper's theory, computed: decompositions, the phi-calibration check, calibration functions, bounds, figures."""
 
-from . import plots
+from . import plots, plots_convolved
 from .calibration import Calibration, calibration
 from .candidates import Candidate
+from .certificate import Certificate
 from .closed import margin_calibration
 from .compare import Comparison, compare
+from .convolved import LinearCalibration, linear_calibration
 from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
 from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
@@ -12,7 +14,6 @@ from .learning import ASGDBound, LearningBound, OsokinComparison, asgd_bound, os
 from .maxmargin import MaxMarginReport, check_max_margin, tightened
 from .noise import MarginDistribution, margin_distribution
 from .problem import form_of, strong_convexity
-from .programs import Certificate
 from .rates import ExponentialBound, RegularisedBound, exponential_bound, regularised_bound
 from .representation import Report, check
 
@@ -27,6 +28,7 @@ __all__ = [
     "Decomposition",
     "ExponentialBound",
     "LearningBound",
+    "LinearCalibration",
     "MarginDistribution",
     "MaxMarginReport",
     "OsokinComparison",
@@ -43,11 +45,13 @@ __all__ = [
     "excess_bound",
     "exponential_bound",
     "form_of",
+    "linear_calibration",
     "margin_calibration",
     "margin_distribution",
     "osokin_comparison",
     "pass_cost",
     "plots",
+    "plots_convolved",
     "regularised_bound",
     "sample_size",
     "strong_convexity",
