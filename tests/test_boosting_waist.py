@@ -93,7 +93,7 @@ def test_diagonals_of_risks(name):
 @pytest.mark.parametrize("surrogate", [Multinomial(5), AllThresholds("logistic", 6), CumulativeLink("logit", 5)], ids=repr)  # fmt: skip
 def test_steps_in_blocks_are_the_derivatives(surrogate):
     rng = np.random.default_rng(0)
-    n, k = 20_000, surrogate.size
+    n, k = 60_000, surrogate.size
     vertices = surrogate.domain.vertices()
     phi = vertices[rng.integers(0, len(vertices), n)].astype(np.int8)
     weights = rng.uniform(0.5, 2, n)

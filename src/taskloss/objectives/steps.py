@@ -9,7 +9,7 @@ import numpy as np
 from ..parallel import Executor
 from .scores import NewtonStep, ScoreRisk
 
-_BLOCK_BYTES = 3 << 18  # a block's scores and the surrogate's temporaries stay in a core's cache
+_BLOCK_BYTES = 1 << 22  # a block's scores and the surrogate's temporaries stay in a core's cache
 _TEMPORARIES = 8  # arrays of the scores' size that an evaluation makes
 _EXP = 16  # multiplications that a score's exponential counts for
 
@@ -39,8 +39,8 @@ class Steps:
             scores = np.array(v[rows], dtype=float)
             value, gradient = risk.risk_and_gradient(scores, executor=inner)
             curvature = risk.diagonal(scores, gradient)
-            self.gradient[rows] = np.multiply(gradient, self.scale, out=gradient)
-            self.curvature[rows] = np.multiply(curvature, self.scale * self.factor, out=curvature)
+            np.multiply(gradient, self.scale, out=self.gradient[rows], casting="unsafe")
+            np.multiply(curvature, self.scale * self.factor, out=self.curvature[rows], casting="unsafe")
             return value.sum()
 
         value = self.executor.sum(work, self.parts)
