@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 from sklearn.base import clone
-from tests.parts import every_surrogate, examples
+from tests.parts import every_surrogate, examples, label
 
 from taskloss import losses
 from taskloss.margins import Margin
@@ -74,7 +74,7 @@ def test_gradient_agrees_with_finite_differences(part):
 
 
 @pytest.mark.parametrize(
-    "part", [Independent("exponential", 3), OneVsAll("square", 3), CumulativeLink("probit", 4)], ids=repr
+    "part", [Independent("exponential", 3), OneVsAll("square", 3), CumulativeLink("probit", 4)], ids=label
 )
 def test_the_base_derives_value_and_gradient_from_potential_and_links(part):
     rng = np.random.default_rng(2)

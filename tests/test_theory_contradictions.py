@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from benchmarks.contradictions import contradictions, decompositions, run
 from benchmarks.independent import KINDS, draw_case, draw_eps
-from tests.parts import every_surrogate
+from tests.parts import every_surrogate, label
 
 from taskloss.losses import CostMatrix, ZeroOne
 from taskloss.margins import Margin
@@ -54,7 +54,7 @@ def test_curvature_is_looked_for_where_estimates_may_go():
     assert "sampled" in found.method
 
 
-@pytest.mark.parametrize("surrogate", [AllThresholds("logistic"), Independent("exponential"), Quadratic()], ids=repr)
+@pytest.mark.parametrize("surrogate", [AllThresholds("logistic"), Independent("exponential"), Quadratic()], ids=label)
 def test_the_end_point_is_reached(surrogate):
     zeta = calibration(CostMatrix([[0, 3], [1, 0], [2, 2]], embedding="cube"), surrogate)
     assert np.isfinite(zeta(3.0))
@@ -75,7 +75,7 @@ def test_small_eps(eps):
 # -- certificates scale with the problem -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll(), OneVsAll("square")], ids=repr)
+@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll(), OneVsAll("square")], ids=label)
 def test_costs_may_have_any_unit(surrogate):
     """zeta of c L at c eps is zeta of L at eps: value, lower end and the word exact."""
     costs = np.random.default_rng(3).uniform(0, 1, (4, 3))
@@ -105,7 +105,7 @@ def test_the_embedding_may_have_any_unit():
 
 
 @pytest.mark.parametrize("costs", [np.ones((3, 3)), np.zeros((2, 3)), [[0.0, 1.0]], [[1.0]]], ids=str)
-@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll("square")], ids=repr)
+@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll("square")], ids=label)
 def test_constant_losses(costs, surrogate):
     zeta = calibration(CostMatrix(costs), surrogate)
     assert zeta.eps_max == 0
@@ -155,7 +155,7 @@ def test_convex_margins_are_told_so(margin):
 # -- limits of time --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Legendre()], ids=repr)
+@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Legendre()], ids=label)
 def test_bounds_at_the_time_limit_hold(surrogate):
     costs = np.random.default_rng(0).uniform(0, 1, (6, 5))
     hurried = calibration(CostMatrix(costs), surrogate, time_limit=1e-9).exact(0.2)

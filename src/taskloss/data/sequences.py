@@ -218,8 +218,8 @@ class SequenceLabels:
     def size(self) -> int:
         return len(self.classes)
 
-    def encode(self, y: Any, offsets: np.ndarray, partial: bool = False) -> np.ndarray:
-        """Codes of all positions, -1 where a label is missing and may be."""
+    def encode(self, y: Any, offsets: np.ndarray, partial: bool = False, unseen: bool = False) -> np.ndarray:
+        """Codes of all positions, -1 where a label is missing, or one that no fit has seen, and may be."""
         values = _flat(y)
         if not _is_flat(y):
             lengths, wanted = [len(row) for row in y], np.diff(offsets)
@@ -235,7 +235,7 @@ class SequenceLabels:
         if missing.any() and not partial:
             raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
         codes = np.full(len(values), -1)
-        codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, "label")
+        codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, None if unseen else "label")
         return codes
 
 
@@ -253,7 +253,7 @@ class SequenceScorer:
         loss = self.loss.bind(labels.size)
         z = name_array(_flat(estimator.predict(X, **({} if parents is None else {"parents": parents}))).tolist())
         codes = codes_of(z, loss.output_names(labels.classes), "output")
-        losses = loss.packed_loss(forest, codes[order], labels.encode(y, offsets)[order])
+        losses = loss.packed_loss(forest, codes[order], labels.encode(y, offsets, unseen=True)[order])
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     def __repr__(self) -> str:

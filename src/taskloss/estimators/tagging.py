@@ -357,10 +357,10 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, *, parents: Any = None) -> float:
-        """Minus the mean task loss over examples; higher is better."""
+        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position."""
         bound, examples = self._loss_for(loss), self._read(X, parents)
         z = self._decide(examples, bound, None)
-        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets)[examples.order]
+        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
         losses = bound.packed_loss(examples.forest, z, codes)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 

@@ -177,11 +177,12 @@ class ChainCost(SequenceLoss):
     # -- packed ------------------------------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        weights, pairwise = self._position_weights(forest), self._pairwise()
-        cost = self._unary()[z, y]
+        weights, pairwise, unary = self._position_weights(forest), self._pairwise(), self._unary()
+        cost = np.where(y >= 0, unary[z, y], unary.max(axis=1)[z])
         if pairwise is not None:
             i, p = forest.children, forest.parents[forest.children]
-            cost[i] += pairwise[z[p], z[i], y[p], y[i]]
+            known = (y[i] >= 0) & (y[p] >= 0)
+            cost[i] += np.where(known, pairwise[z[p], z[i], y[p], y[i]], pairwise.max(axis=(2, 3))[z[p], z[i]])
         return np.add.reduceat(weights * cost, forest.offsets[:-1])
 
     def packed_decode(

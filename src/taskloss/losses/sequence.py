@@ -97,7 +97,7 @@ class SequenceLoss(Loss):
     # -- the same on packed sequences --------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """L(z, y) of each sequence."""
+        """L(z, y) of each sequence. A label of -1, which no fit has seen, counts by the largest cost of the output at its position."""
         raise NotImplementedError
 
     def packed_decode(
