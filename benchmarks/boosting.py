@@ -317,7 +317,7 @@ def render(kept: dict[str, Any]) -> str:
 def _table(title: str, results: dict[str, Any]) -> list[str]:
     if not results:
         return []
-    methods = list(dict.fromkeys(m for r in results.values() for m in r["rows"]))
+    methods = ["trees", *sorted({m for r in results.values() for m in r["rows"]} - {"trees"})]
     lines = [
         f"## {title}",
         "",
