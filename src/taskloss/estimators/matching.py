@@ -127,7 +127,7 @@ class Matcher(GroupedEstimator):
         rows = [pair_rows([tables[i] for i in which], scale, loss.outliers) for _, which in _by_size(loss, tables)]
         return given_monitor(hypothesis, np.concatenate(rows), lambda v: self._losses(found, v, tables, y))
 
-    def _losses(self, found: dict[str, Any], v: np.ndarray, tables: list, y: list) -> np.ndarray:
+    def _losses(self, found: dict[str, Any], v: np.ndarray, tables: list[Any], y: list[Any]) -> np.ndarray:
         """The loss of each example's matching by its scores, which come size by size."""
         out, first, v = np.empty(len(tables)), 0, v.ravel()
         for loss, which in _by_size(found["loss_"], tables):

@@ -75,7 +75,7 @@ def given_monitor(hypothesis: Hypothesis, inputs: Any, losses: Callable[[Any], n
     return Monitor(inputs, lambda v: float(np.mean(losses(v))))
 
 
-def held_parts(validation: Any, *forms: str) -> tuple:
+def held_parts(validation: Any, *forms: str) -> tuple[Any, ...]:
     """The parts of users' validation data, in one of the forms that they may have."""
     forms = forms or ("(X, y)",)
     counts = [form.count(",") + 1 for form in forms]

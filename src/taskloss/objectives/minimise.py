@@ -10,7 +10,8 @@ import numpy as np
 
 from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis, Inputs, Scores
-from ..solvers.base import Interrupted, Progress, Solution, Solver
+from ..progress import Progress
+from ..solvers.base import Interrupted, Solution, Solver
 from .penalised import PenalisedRisk
 from .scores import ScoreRisk
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .base import Array, Interrupted, Objective, Progress, Solution, Solver, Status
+from ..progress import Progress
+from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
 
 class Examples(Protocol):
