@@ -67,7 +67,8 @@ class SequenceReader:
     is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, allow_nan: bool = False) -> None:
+        self.allow_nan = allow_nan
         self.vocabulary: dict[str, int] | None = None  # the columns of named features
         self.columns: list[Any] | None = None  # the columns of data frames
         self.n_features: int | None = None
@@ -164,7 +165,7 @@ class SequenceReader:
             rows = values = np.ascontiguousarray(rows, dtype=np.float64)
             if rows.ndim != 2:
                 raise ValueError(f"The rows of packed sequences must have two dimensions, got shape {rows.shape}.")
-        if not np.isfinite(values).all():
+        if np.isinf(values).any() or (not self.allow_nan and np.isnan(values).any()):
             raise ValueError("X contains NaN or infinite values: replace them by numbers.")
         if self.n_features is not None and rows.shape[1] != self.n_features:
             raise ValueError(

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
 from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
+from ..hypotheses.boosting import Ensemble
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
 from ..model_files import Portable
-from ..objectives import Options, ScoreRisk, minimise
+from ..objectives import Monitor, Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
+from .validation import Judge, hold_out
 
 _OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
@@ -41,7 +43,7 @@ class Minimiser:
     max_iter: int
     warm_start: bool
     verbose: bool
-    theta_: np.ndarray
+    theta_: Any
     hypothesis_: Hypothesis
     solution_: Solution
 
@@ -55,9 +57,18 @@ class Minimiser:
         if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
             raise ValueError(f"max_iter must be a whole number of at least one, got {self.max_iter!r}.")
 
-    def _fit_to(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, found: dict[str, Any]) -> None:
+    def _fit_to(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Any,
+        risk: ScoreRisk,
+        found: dict[str, Any],
+        judge: Judge | None = None,
+        monitor: Monitor | None = None,
+    ) -> None:
         """Minimise the penalised risk, then set the parameters and what else was found: a fit that fails changes nothing.
 
+        A hypothesis that stops early is watched on data given, `monitor`, or else on examples that are held out, by `judge`.
         An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
         """
 
@@ -66,9 +77,11 @@ class Minimiser:
             self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
             self.n_iter_ = solution.iterations
 
+        if hypothesis.holdout is not None and monitor is None and judge is not None:
+            inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress)
+        options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor)
         try:
             solution = minimise(hypothesis, inputs, risk, options)
         except Interrupted as interrupt:
@@ -89,6 +102,31 @@ class Minimiser:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
+
+    # -- what a fit with trees has -----------------------------------------------------------------------------------
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        check_is_fitted(self)
+        found = getattr(self.theta_, "node", self.theta_)
+        if not isinstance(found, Ensemble):
+            raise AttributeError(f"{self.hypothesis_!r} has no trees: use hypothesis=Boosting(...).")
+        return found
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """With trees: the share of each feature in the total gain of all splits."""
+        return self._ensemble.importances
+
+    @property
+    def n_estimators_(self) -> int:
+        """With trees: the number of rounds kept."""
+        return self._ensemble.rounds
+
+    @property
+    def validation_curve_(self) -> np.ndarray:
+        """With trees: the held-out task loss after 0, 1, ... rounds, also of those that were not kept; empty where nothing was held out."""
+        return self._ensemble.curve
 
 
 class Decoder(Portable, ClassifierMixin, BaseEstimator):
@@ -184,10 +222,10 @@ def as_loss(spec: Any) -> Loss:
     return loss
 
 
-def check_features(estimator: Any, X: Any, dtypes: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
+def check_features(estimator: Any, X: Any, hypothesis: Hypothesis) -> tuple[Any, dict[str, Any]]:
+    """X as the hypothesis reads it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
-    X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)
+    X = hypothesis.read(X, fresh, True)
     return X, {name: getattr(fresh, name, None) for name in _OF_FEATURES}
 
 
@@ -198,3 +236,10 @@ def keep_found(estimator: Any, found: dict[str, Any]) -> None:
             setattr(estimator, name, value)
         elif hasattr(estimator, name):
             delattr(estimator, name)
+
+
+def read_more(estimator: Any, X: Any, hypothesis: Hypothesis, found: dict[str, Any]) -> Any:
+    """Other rows with the features that `check_features` found, before the estimator knows them."""
+    fresh = copy.copy(estimator)
+    keep_found(fresh, found)
+    return hypothesis.read(X, fresh, False)

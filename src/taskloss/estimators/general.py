@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for
@@ -18,14 +18,16 @@ from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep
+from .base import Decoder, Minimiser, check_features, keep, read_more
 from .streaming import Streaming
+from .validation import Judge, given_monitor, held_parts
 
 
 def _scores_are_per_label(estimator: Any) -> bool:
     """Scores are an answer by themselves where each label has one, or two labels have one together; thresholds are not."""
     check_is_fitted(estimator)
-    scores, labels = estimator.theta_.shape[1], estimator.labels_.size
+    scores = len(estimator.hypothesis_.constants(estimator.theta_, estimator.n_features_in_))
+    labels = estimator.labels_.size
     if scores == labels or (scores == 1 and labels == 2):
         return True
     raise AttributeError(
@@ -97,12 +99,15 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets.
+
+        validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
+        """
         self._check_numbers()
         loss = self._make_loss()
         check_kind(loss)
-        X, features = check_features(self, X, list(Hypothesis.resolve(self.hypothesis).dtypes))
+        X, features = check_features(self, X, Hypothesis.resolve(self.hypothesis))
         labels = self._make_labels(loss, y)
         codes = labels.encode(y)
         if len(codes) != X.shape[0]:
@@ -115,10 +120,22 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         hypothesis = hypothesis.bind(X, weights)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = Rows(surrogate, phi, weights)
+
+        def losses(v: Any, known: np.ndarray) -> np.ndarray:
+            return loss(loss.decode(surrogate.inverse_link(v)), known)
+
+        judge, monitor = None, None
+        if validation is not None:
+            X_held, y_held = held_parts(validation)
+            inputs, held = read_more(self, X_held, hypothesis, features), labels.encode(y_held)
+            monitor = given_monitor(hypothesis, inputs, lambda v: losses(v, held))
+        elif hypothesis.holdout is not None:
+            known = codes
+            judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
         found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
         self.close_stream()
-        self._fit_to(hypothesis, X, risk, found)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor)
         return self
 
     def _make_loss(self) -> Loss:
@@ -198,8 +215,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def predict_scores(self, X: Any) -> np.ndarray:
         """The scores v = g(x), before the link."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=list(self.hypothesis_.dtypes), reset=False)
-        return np.ascontiguousarray(self.hypothesis_.predict(self.theta_.astype(X.dtype, copy=False), X))
+        return np.ascontiguousarray(self.hypothesis_.predict(self.theta_, self.hypothesis_.read(X, self, False)))
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
@@ -244,10 +260,11 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     @property
     def intercept_(self) -> np.ndarray:
-        return self.hypothesis_.expand(self.theta_)[self.hypothesis_.width(self.n_features_in_) :].ravel()
+        return self.hypothesis_.constants(self.theta_, self.n_features_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = Hypothesis.resolve(self.hypothesis).allow_nan
         tags.input_tags.pairwise = Hypothesis.resolve(self.hypothesis).pairwise
         return tags

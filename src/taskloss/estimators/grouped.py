@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..hypotheses.base import Hypothesis
 from ..model_files import Portable
-from ..objectives import Groups
+from ..objectives import Groups, Monitor
 from ..surrogates.base import Surrogate
 from .base import Minimiser
 from .streaming import Averaging, open_stream
+from .validation import Judge
 
 
 class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
@@ -37,12 +38,20 @@ class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
         hypothesis.check(type(self).__name__)
         return clone(hypothesis)
 
-    def _solve(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any]) -> None:
+    def _solve(
+        self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge, validation: Any
+    ) -> None:
         """Fit theta to groups whose rows X holds; then keep what was found."""
-        self._fit_to(hypothesis.bind(X, risk.row_weights), X, risk, found)
+        hypothesis = hypothesis.bind(X, risk.row_weights)
+        monitor = None if validation is None else self._monitor(hypothesis, found, validation)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor)
         self.close_stream()
 
-    def _solve_more(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any]) -> None:
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        """What watches data that the user holds out."""
+        raise NotImplementedError
+
+    def _solve_more(self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge) -> None:
         """Take groups whose rows X holds into the running average."""
         stream = self._stream
         if stream is None:
@@ -70,4 +79,4 @@ class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
     @property
     def intercept_(self) -> float:
         check_is_fitted(self)
-        return float(self.hypothesis_.expand(self.theta_)[-1, 0])
+        return float(self.hypothesis_.constants(self.theta_, self.n_features_in_)[0])

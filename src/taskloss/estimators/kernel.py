@@ -128,7 +128,7 @@ class KernelPredictor(Portable, BaseEstimator):
         """The inputs of a fit, and what the estimator is to know of their features; with a callable kernel any objects."""
         if callable(self.kernel):
             return X if hasattr(X, "shape") else object_rows(X), {}
-        return check_features(self, X, [np.float64])
+        return check_features(self, X, self._hypothesis())
 
     def _hypothesis(self) -> Kernel:
         return Kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.fit_intercept)

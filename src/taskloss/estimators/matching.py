@@ -13,10 +13,11 @@ from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.matching import MatchingHamming
-from ..objectives import Batch, Groups
+from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
 from .base import keep
 from .grouped import GroupedEstimator
+from .validation import Judge, given_monitor, held_parts
 
 
 class Matcher(GroupedEstimator):
@@ -71,9 +72,12 @@ class Matcher(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to examples and their matchings."""
-        self._solve(*self._problem(X, y, sample_weight))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to examples and their matchings.
+
+        validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
+        """
+        self._solve(*self._problem(X, y, sample_weight), validation)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -87,8 +91,8 @@ class Matcher(GroupedEstimator):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None
-    ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any]]:
-        """The hypothesis, the rows of all pairs of nodes, their risk, and what else a fit keeps."""
+    ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any], Judge]:
+        """The hypothesis, the rows of all pairs of nodes, their risk, what else a fit keeps, and what judges those held out."""
         self._check_numbers()
         if self.unmatched not in (None, "columns", "both"):
             raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
@@ -108,7 +112,30 @@ class Matcher(GroupedEstimator):
             order.append(which)
         found = {"loss_": fitted, "surrogate_": surrogate, "scale_": scale, "n_features_in_": len(scale)}
         found |= {"features_": self.features, "unmatched_": self.unmatched}
-        return hypothesis, np.concatenate(rows), Groups(batches, weights[np.concatenate(order)]), found
+        arranged = np.concatenate(order)
+
+        def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+            some = arranged[which]  # by size, as those held out are
+            return self._losses(found, v, [tables[i] for i in some], [y[i] for i in some])
+
+        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged]), found, Judge(losses)
+
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        X, y = held_parts(validation)
+        tables = pair_tables(X, self.features, self.unmatched)
+        y, loss, scale = matchings(y, tables, self.unmatched), found["loss_"], found["scale_"]
+        rows = [pair_rows([tables[i] for i in which], scale, loss.outliers) for _, which in _by_size(loss, tables)]
+        return given_monitor(hypothesis, np.concatenate(rows), lambda v: self._losses(found, v, tables, y))
+
+    def _losses(self, found: dict[str, Any], v: np.ndarray, tables: list[Any], y: list[Any]) -> np.ndarray:
+        """The loss of each example's matching by its scores, which come size by size."""
+        out, first, v = np.empty(len(tables)), 0, v.ravel()
+        for loss, which in _by_size(found["loss_"], tables):
+            stop = first + len(which) * loss.polytope.size
+            mu = found["surrogate_"].bind(loss.polytope).inverse_link(v[first:stop].reshape(len(which), -1))
+            out[which] = loss(loss.decode(mu), np.stack([y[i] for i in which]))
+            first = stop
+        return out
 
     def _check_decoding(self) -> None:
         """Decoding is no part of the fit: one fit serves both."""

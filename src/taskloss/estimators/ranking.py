@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..data.groups import GroupIds
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
-from ..objectives import Batch, Groups
+from ..objectives import Batch, Groups, Monitor
+from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
-from .base import check_features, keep
+from .base import check_features, keep, read_more
 from .grouped import GroupedEstimator
+from .validation import Judge, given_monitor, held_parts
 
 _NO_GROUPS = (
     "Ranker needs groups, one id per row, to know which items compete; inside GridSearchCV or a Pipeline call "
@@ -68,9 +70,12 @@ class Ranker(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average."""
-        self._solve(*self._problem(X, y, groups, sample_weight))
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
+        """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average.
+
+        validation: held-out data (X, y, groups), on whose task loss trees stop early; else they hold out some of these groups.
+        """
+        self._solve(*self._problem(X, y, groups, sample_weight), validation)
         return self
 
     def partial_fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -83,11 +88,11 @@ class Ranker(GroupedEstimator):
 
     def _problem(
         self, X: Any, y: Any, groups: Any, sample_weight: Any
-    ) -> tuple[Hypothesis, Any, Groups, dict[str, Any]]:
-        """The hypothesis, its rows, their risk, and what else a fit keeps."""
+    ) -> tuple[Hypothesis, Any, Groups, dict[str, Any], Judge]:
+        """The hypothesis, its rows, their risk, what else a fit keeps, and what judges groups that are held out."""
         self._check_numbers()
         loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
-        X, features = check_features(self, X, list(hypothesis.dtypes))
+        X, features = check_features(self, X, hypothesis)
         y = self._relevance(y, X)
         groups = self._groups(groups, X.shape[0], needed=True)
         weights = example_weights(sample_weight, X.shape[0], "rows")
@@ -97,8 +102,30 @@ class Ranker(GroupedEstimator):
             order.append(rows.ravel())
             batches.append(Batch(surrogate.bind(bound.polytope).bind_outputs(bound), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
-        risk = Groups(batches, np.concatenate(group_weights))
-        return hypothesis, X[np.concatenate(order)], risk, features | {"loss_": loss, "surrogate_": surrogate}
+        risk, arranged = Groups(batches, np.concatenate(group_weights)), np.concatenate(order)
+
+        def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
+            ids = np.repeat(np.arange(len(which)), np.diff(risk.first_rows)[which])
+            return self._losses(loss, surrogate, v, y[arranged[risk.rows_of(which)]], ids)
+
+        found = features | {"loss_": loss, "surrogate_": surrogate}
+        return hypothesis, X[arranged], risk, found, Judge(losses)
+
+    def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
+        X, y, ids = held_parts(validation, "(X, y, groups)")
+        inputs = read_more(self, X, hypothesis, found)
+        y, parts = self._relevance(y, inputs), (found["loss_"], found["surrogate_"])
+        return given_monitor(hypothesis, inputs, lambda v: self._losses(*parts, v, y, ids))
+
+    def _losses(self, loss: Ranking, surrogate: Surrogate, v: np.ndarray, y: np.ndarray, ids: Any) -> np.ndarray:
+        """The loss of each group's ranking by its scores."""
+        groups = GroupIds(ids, len(y))
+        out = np.empty(len(groups))
+        for size, which, rows in groups.by_size():
+            bound = loss.bind(size)
+            mu = surrogate.bind(bound.polytope).inverse_link(v.ravel()[rows])
+            out[which] = bound(bound.decode(mu), y[rows])
+        return out
 
     def _ranking_loss(self, loss: Any) -> Ranking:
         loss = Loss.resolve(loss)
@@ -126,8 +153,7 @@ class Ranker(GroupedEstimator):
     def predict_scores(self, X: Any) -> np.ndarray:
         """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
         check_is_fitted(self)
-        dtypes = list(self.hypothesis_.dtypes)
-        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False))
+        return self._scores(self.hypothesis_.read(X, self, False))
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""
@@ -196,5 +222,6 @@ class Ranker(GroupedEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = Hypothesis.resolve(self.hypothesis).allow_nan
         tags.target_tags.required = True
         return tags

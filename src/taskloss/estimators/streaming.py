@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples
 
 from ..data.labels import labels_for
 from ..data.weights import example_weights
@@ -29,6 +29,8 @@ _CHUNK = 1 << 20  # features that are made at one time
 
 def _streams(estimator: Any) -> bool:
     """Streams are fitted by ASGD alone: other solvers leave no partial_fit."""
+    if Hypothesis.resolve(estimator.hypothesis).trained:
+        raise AttributeError(f"{estimator.hypothesis!r} needs all examples at once: use fit.")
     if _stream_solver(estimator.solver).streams:
         return True
     raise AttributeError(
@@ -151,7 +153,7 @@ class Streaming(Averaging):
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))  # type: ignore[attr-defined]
         surrogate.check_single_steps()
         hypothesis = self._make_hypothesis(loss, surrogate)  # type: ignore[attr-defined]
-        X, found = check_features(self, X, list(hypothesis.dtypes))
+        X, found = check_features(self, X, hypothesis)
         found |= {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
         risk = Rows(surrogate, loss.phi(labels.encode(y)[:1]), np.ones(1))
         return open_stream(self._stream_solver(n_samples), hypothesis, X, risk.n_scores, found)
@@ -161,7 +163,7 @@ class Streaming(Averaging):
         found = stream.found
         like = copy.copy(self)
         keep_found(like, {name: found[name] for name in ("n_features_in_", "feature_names_in_")})
-        X = validate_data(like, X, accept_sparse="csr", dtype=list(stream.hypothesis.dtypes), reset=False)
+        X = stream.hypothesis.read(X, like, False)
         codes = found["labels_"].encode(y)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")

@@ -17,7 +17,7 @@ from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..model_files import Portable
-from ..objectives import Forests, PenalisedRisk, objective
+from ..objectives import Forests, Monitor, PenalisedRisk, objective
 from ..objectives.forests import over_forests
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits
@@ -27,6 +27,7 @@ from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
 from .base import Minimiser, keep
 from .streaming import Stream, Streaming, open_stream
+from .validation import Judge, given_monitor, held_parts
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
@@ -128,14 +129,52 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> Self:
-        """Fit to examples X and their labels y; sample_weight is one weight per example, parents the shape of trees."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, *, parents: Any = None) -> Self:
+        """Fit to examples X and their labels y; sample_weight is one weight per example, parents the shape of trees.
+
+        validation: held-out examples (X, y) or (X, y, parents), on whose task loss boosted trees stop early; else they hold out
+        some of these.
+        """
         self._check_numbers()
         problem = self._problem(X, y, sample_weight, parents)
         self.close_stream()
         hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
-        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found)
+        watch = self._watch(hypothesis, problem, validation)
+        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found, *watch)
         return self
+
+    def _watch(self, hypothesis: Structured, problem: Problem, validation: Any) -> tuple[Judge | None, Monitor | None]:
+        """What judges examples that are held out, or those that are given."""
+        risk, loss, labels = problem.risk, problem.loss, problem.labels
+        inference, limits = risk.inference, loss.output_limits(risk.limits, labels.classes)
+
+        def losses(v: NodeEdgeScores, forest: Forest, codes: np.ndarray) -> np.ndarray:
+            scores = risk.limits.apply(forest, v.nodes, v.edges)
+            if loss.reads_law and inference.exponential:
+                z = loss.law_decode(forest, *scores, limits)
+            else:
+                edges = loss.reads_law or loss.needs_edges
+                a, b = inference.moments(forest, NodeEdgeScores(*scores), edges)
+                if loss.reads_law:
+                    assert b is not None
+                    z = loss.law_decode(forest, *loss.law_of(forest, _laws(a), np.maximum(b, 0.0)), limits)
+                else:
+                    z = loss.packed_decode(forest, a, b, limits, None)
+            return loss.packed_loss(forest, z, codes)
+
+        if validation is not None:
+            X, y, *parents = held_parts(validation, "(X, y)", "(X, y, parents)")
+            rows, offsets = problem.reader.read(X)
+            examples = self._examples(X, rows, offsets, parents[0] if parents else None)
+            codes = labels.encode(as_labels(X, y), offsets)[examples.order]
+            return None, given_monitor(hypothesis, examples.inputs, lambda v: losses(v, examples.forest, codes))
+        if hypothesis.holdout is None:
+            return None, None
+        if not risk.convex:
+            raise ValueError(
+                "Early stopping judges examples that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
+            )
+        return Judge(lambda v, which: losses(v, risk.forest.take(which), risk.codes[risk.rows_of(which)])), None
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> PenalisedRisk:
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
@@ -154,7 +193,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     ) -> Problem:
         """Users' data and parameters as parts; reader and labels where they are known from an earlier fit."""
         if reader is None:
-            reader = SequenceReader()
+            reader = SequenceReader(Hypothesis.resolve(self.hypothesis).allow_nan)
             rows, offsets = reader.fit_read(X)
         else:
             rows, offsets = reader.read(X)

@@ -6,6 +6,7 @@ from ..registry import publish
 from .base import Hypothesis as Hypothesis
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
+    from .boosting import Boosting as Boosting
     from .kernel import Kernel as Kernel
     from .linear import Linear as Linear
     from .nystrom import Nystrom as Nystrom

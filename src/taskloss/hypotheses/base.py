@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from ..parallel import SERIAL, Executor
 from ..registry import Part
+from ..solvers.base import Interrupted
 
 Array = Any
 Inputs = Any  # what a hypothesis reads: rows of X, or packed rows with the shape of their trees
@@ -28,6 +31,21 @@ class Moments(NamedTuple):
     second: np.ndarray
     head: np.ndarray | None = None
     squares: np.ndarray | None = None
+
+
+class Holdout(NamedTuple):
+    """The share of the examples that is held out, and the seed of the draw."""
+
+    share: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class WithTable:
+    """The parameters of a trained learner of node scores, and the table that is joined to them."""
+
+    node: Any
+    table: np.ndarray
 
 
 class Hypothesis(Part):
@@ -55,6 +73,17 @@ class Hypothesis(Part):
         """The hypothesis in today's terms, where an older name of a hyperparameter was used."""
         return self
 
+    # -- reading users' inputs ---------------------------------------------------------------------------------------
+
+    @property
+    def allow_nan(self) -> bool:
+        """Whether missing values are inputs like any other."""
+        return False
+
+    def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
+        """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
+        return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
+
     # -- binding to data ---------------------------------------------------------------------------------------------
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
@@ -79,6 +108,11 @@ class Hypothesis(Part):
     def trained(self) -> bool:
         """Whether parameters are found by `train`, as those of trees and networks are, and not by a solver over theta."""
         return False
+
+    @property
+    def holdout(self) -> Holdout | None:
+        """What part of the examples the estimator is to hold out, whose task loss says when to stop."""
+        return None
 
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
         """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
@@ -151,9 +185,13 @@ class Hypothesis(Part):
         """The derivative in the coefficients of the sum over rows of <dv, v>; in the memory of `out` where that is given."""
         raise NotImplementedError
 
+    def constants(self, theta: Array, inputs: int) -> np.ndarray:
+        """What is added to the scores of all rows alike."""
+        return self.expand(theta)[self.width(inputs) :].ravel()
+
     def predict(self, theta: Array, inputs: Inputs) -> Scores:
         """The scores of any number of rows; features are made block by block."""
-        coefficients = self.expand(theta)
+        coefficients = self.expand(theta).astype(inputs.dtype, copy=False)
         if not self.makes_features:
             return self.scores(coefficients, self.features(inputs))
         blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[-1]))))
@@ -200,6 +238,29 @@ class Hypothesis(Part):
     def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         """`moments`, where these may be an estimate from some of the rows, from all of them."""
         return self.moments(inputs, weights, executor)
+
+
+def train_with_table(layout: Any, inputs: Inputs, risk: Any, options: Any) -> Any:
+    """Train the node hypothesis of `Thresholds` or `Structured` on the risk at the best table beside its scores, which is
+    fitted anew each time the risk is asked for; a Solution whose theta is a WithTable."""
+    start, monitor = options.start, options.monitor
+    if start is not None and start.table.shape != layout.table_start(risk.start()).shape:
+        start = None  # of another number of labels
+    profile = risk.profiled(layout, options, None if start is None else start.table)
+    if monitor is not None:
+        held = monitor.inputs
+        monitor = replace(
+            monitor,
+            inputs=layout.node_inputs(held),
+            loss=lambda u: options.monitor.loss(layout.join(profile.table, u, held)),
+        )
+    inner = replace(options, start=None if start is None else start.node, monitor=monitor)
+    try:
+        solution = layout._node.train(layout.node_inputs(inputs), profile, inner)
+    except Interrupted as interrupt:
+        so_far = interrupt.solution
+        raise Interrupted(replace(so_far, theta=WithTable(so_far.theta, profile.table))) from interrupt
+    return replace(solution, theta=WithTable(solution.theta, profile.table))
 
 
 def row_blocks(X: Any, rows: int) -> list[slice]:

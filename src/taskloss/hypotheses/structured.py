@@ -9,7 +9,7 @@ import numpy as np
 
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
-from .base import Array, Hypothesis
+from .base import Array, Holdout, Hypothesis, train_with_table
 from .linear import Linear
 
 
@@ -171,7 +171,7 @@ class Structured(Hypothesis):
         return norms
 
     def expand(self, theta: Array) -> Array:
-        return self._on_nodes(theta, self._node.expand)
+        return theta.table if self.trained else self._on_nodes(theta, self._node.expand)
 
     def contract(self, gradient: Array) -> Array:
         return self._on_nodes(gradient, self._node.contract)
@@ -186,6 +186,8 @@ class Structured(Hypothesis):
         return self._with_edges(self._node.scores(parts["node"], features.rows, out), parts, features)
 
     def predict(self, theta: Array, inputs: ForestRows) -> NodeEdgeScores:
+        if self.trained:
+            return self.join(theta.table, self._node.predict(theta.node, inputs.rows), inputs)
         parts = self.parts(theta)
         shape = ForestRows(inputs.rows, inputs.forest, self._edge_rows(inputs))
         return self._with_edges(self._node.predict(parts["node"], inputs.rows), parts, shape)
@@ -214,3 +216,60 @@ class Structured(Hypothesis):
         if features.edges is not None:
             parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), k * k)
         return out
+
+    # -- a learner that trains itself, with a table fitted beside it -------------------------------------------------
+
+    @property
+    def trained(self) -> bool:
+        return self._node.trained
+
+    @property
+    def holdout(self) -> Holdout | None:
+        return self._node.holdout
+
+    def train(self, inputs: ForestRows, risk: Any, options: Any) -> Any:
+        if self.edges is not None:
+            raise ValueError(
+                f"{self._node!r} trains itself, and edge scores that depend on features do not: leave out transition_features."
+            )
+        return train_with_table(self, inputs, risk, options)
+
+    def node_inputs(self, inputs: ForestRows) -> Any:
+        return inputs.rows
+
+    def table_start(self, scores: np.ndarray) -> np.ndarray:
+        """Rows: a constant for each state, then as in theta transitions, and scores of roots and of leaves."""
+        k = len(scores)
+        constants = scores if self.fit_intercept else np.zeros(k)
+        return np.vstack([constants, np.zeros((k + 2 * self.ends, k))])
+
+    def table_masks(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which entries of the table are fitted, and which are penalised."""
+        free, penalised = np.ones((len(table), 1)), np.ones((len(table), 1))
+        free[0], penalised[0] = self.fit_intercept, 0.0
+        return free, penalised
+
+    def join(self, table: np.ndarray, nodes: np.ndarray, shape: Any) -> NodeEdgeScores:
+        """Scores from the table and the nodes' scores; shape has the forest."""
+        return self._with_edges(nodes + table[0], self.parts(table), ForestRows(nodes, shape.forest))
+
+    def lifted(self, nodes: np.ndarray, shape: Any) -> NodeEdgeScores:
+        """The scores that node scores make without a table."""
+        return NodeEdgeScores(nodes, np.zeros((nodes.shape[1], nodes.shape[1])))
+
+    def split(self, dv: NodeEdgeScores, shape: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives in the nodes' scores and in the table."""
+        forest = shape.forest
+        rows = [dv.nodes.sum(axis=0)[None], dv.edges]
+        if self.ends:
+            rows += [dv.nodes[ends].sum(axis=0)[None] for ends in (forest.roots, forest.leaves)]
+        return dv.nodes, np.concatenate(rows)
+
+    def table_curvature(self, risk: Any, v: NodeEdgeScores) -> np.ndarray:
+        """About the diagonal of the second derivatives in the table: steps vary as if states next to each other were independent."""
+        each, forest = risk.diagonal(v, None), risk.forest
+        total = each.sum(axis=0)
+        rows = [total[None], np.outer(total, total) / risk.row_weights.sum()]
+        if self.ends:
+            rows += [each[ends].sum(axis=0)[None] for ends in (forest.roots, forest.leaves)]
+        return np.concatenate(rows).ravel()

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..parallel import SERIAL, Executor
-from .base import Array, Hypothesis, Inputs, Moments
+from .base import Array, Holdout, Hypothesis, Inputs, Moments, train_with_table
 
 
 class Thresholds(Hypothesis):
@@ -33,6 +33,13 @@ class Thresholds(Hypothesis):
     @property
     def dtypes(self) -> tuple[type, ...]:
         return self._node.dtypes
+
+    @property
+    def allow_nan(self) -> bool:
+        return self._node.allow_nan
+
+    def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
+        return self._node.read(X, estimator, fitting)
 
     @property
     def whitened(self) -> bool:
@@ -112,6 +119,56 @@ class Thresholds(Hypothesis):
         out[:d] = self._node.pullback(features, dv.sum(axis=1, keepdims=True))[:d]
         out[d:, 0] = dv.sum(axis=0) if self.fit_intercept else 0.0
         return out
+
+    # -- a learner that trains itself, with thresholds fitted beside it ----------------------------------------------
+
+    @property
+    def trained(self) -> bool:
+        return self._node.trained
+
+    @property
+    def holdout(self) -> Holdout | None:
+        return self._node.holdout
+
+    def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
+        return train_with_table(self, inputs, risk, options)
+
+    def node_inputs(self, inputs: Inputs) -> Inputs:
+        return inputs
+
+    def constants(self, theta: Any, inputs: int) -> np.ndarray:
+        return theta.table if self.trained else super().constants(theta, inputs)
+
+    def predict(self, theta: Any, inputs: Inputs) -> np.ndarray:
+        if not self.trained:
+            return super().predict(theta, inputs)
+        return self.join(theta.table, self._node.predict(theta.node, inputs), None)
+
+    def table_start(self, scores: np.ndarray) -> np.ndarray:
+        return scores if self.fit_intercept else np.zeros(len(scores))
+
+    def table_masks(self, table: np.ndarray) -> tuple[Any, Any]:
+        """Which entries of the table are fitted, and which are penalised."""
+        return float(self.fit_intercept), 0.0
+
+    def join(self, table: np.ndarray, nodes: np.ndarray, shape: Any) -> np.ndarray:
+        """Scores from the table and the nodes' scores; shape has the forest, where there is one."""
+        return np.add(nodes, table, order="F")
+
+    def lifted(self, nodes: np.ndarray, shape: Any) -> np.ndarray:
+        """The scores that node scores make without a table."""
+        return np.broadcast_to(nodes, (len(nodes), shape.n_scores))
+
+    def split(self, dv: np.ndarray, shape: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives in the nodes' scores and in the table."""
+        return dv.sum(axis=1, keepdims=True), dv.sum(axis=0)
+
+    def table_curvature(self, risk: Any, v: np.ndarray) -> np.ndarray:
+        """Second derivatives in the table: a matrix, or its diagonal."""
+        product = risk.hessian(v)
+        if risk.separable:
+            return product(np.ones_like(v)).sum(axis=0)
+        return np.stack([product(np.broadcast_to(unit, v.shape)).sum(axis=0) for unit in np.eye(v.shape[1])])
 
     # -- sums over points that come one by one -----------------------------------------------------------------------
 

@@ -1,8 +1,19 @@
 """The waist: the risk as a function of scores, and that function of a hypothesis's parameters."""
 
 from .forests import Forests
-from .minimise import Options, minimise, objective
+from .minimise import Monitor, Options, minimise, objective
 from .penalised import PenalisedRisk
 from .scores import Batch, Groups, Rows, ScoreRisk
 
-__all__ = ["Batch", "Forests", "Groups", "Options", "PenalisedRisk", "Rows", "ScoreRisk", "minimise", "objective"]
+__all__ = [
+    "Batch",
+    "Forests",
+    "Groups",
+    "Monitor",
+    "Options",
+    "PenalisedRisk",
+    "Rows",
+    "ScoreRisk",
+    "minimise",
+    "objective",
+]

@@ -71,6 +71,10 @@ class Forests(ScoreRisk):
         return not (self.codes < 0).any()
 
     @property
+    def smooth(self) -> bool:
+        return self.surrogate.smooth
+
+    @property
     def smoothness(self) -> float | None:
         return self.inference.smoothness(self.forest)
 
@@ -231,6 +235,10 @@ class Forests(ScoreRisk):
     def _hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         return self.inference.hessian(self, self._limited(v))
 
+    def diagonal(self, v: NodeEdgeScores, gradient: NodeEdgeScores) -> np.ndarray:
+        """Of the nodes' scores alone."""
+        return self.row_weights[:, None] * self.inference.diagonal(self, self._limited(v))
+
 
 class Gold:
     """What the labels of a forest say, once: the places of observed states among the node scores with their weights, counts of
@@ -323,6 +331,11 @@ class MaximumEntropy:
         log_z, mu, pairs = marginals(forest.take(trees), clamped, pairwise_scores, "sum" if shared else "all", weights)
         return float(weights @ log_z), nodes, mu, edges, pairs
 
+    def diagonal(self, risk: Forests, v: NodeEdgeScores) -> np.ndarray:
+        """The variance of each node's indicators, without weights."""
+        mu, _ = self.moments(risk.forest, v, False)
+        return mu * (1 - mu)
+
     def hessian(self, risk: Forests, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         """The covariance of phi. Where labels are partial, that given what was observed is not taken off, which keeps it semidefinite."""
         product = covariance_map(risk.forest, v.nodes, v.edges, risk.weights)
@@ -398,6 +411,13 @@ class ByShape:
             room[:] = gradient.nodes
             gradient = NodeEdgeScores(room, gradient.edges)
         return np.atleast_1d(value), gradient
+
+    def diagonal(self, risk: Forests, v: NodeEdgeScores) -> np.ndarray:
+        out = np.empty((risk.n_rows, self.n_states))
+        for polytope, surrogate, nodes, _, scores in self._each(risk.forest, v):
+            each = surrogate.diagonal(scores, polytope.embed(risk.codes[nodes]).astype(float))
+            out[nodes] = polytope.split(each)[0]
+        return out
 
     def hessian(self, risk: Forests, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         forest, shared = risk.forest, v.edges.ndim == 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .._blas import serial_blas
-from ..hypotheses.base import Hypothesis, Inputs
+from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress
 from ..solvers.base import Interrupted, Solution, Solver
 from .penalised import PenalisedRisk
@@ -16,13 +19,22 @@ Array = Any
 
 
 @dataclass(frozen=True)
+class Monitor:
+    """Held-out inputs, and their task loss as a function of their scores: made by the estimator, for learners that stop early."""
+
+    inputs: Inputs
+    loss: Callable[[Scores], float]
+
+
+@dataclass(frozen=True)
 class Options:
-    """How to minimise: the strength of the penalty, the solver, parameters to start from, and where to show progress."""
+    """How to minimise: the strength of the penalty, the solver, parameters to start from, where to show progress, and what to watch."""
 
     alpha: float
     solver: Solver
     start: Array | None = None
     progress: Progress | None = None
+    monitor: Monitor | None = None
 
 
 def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float) -> PenalisedRisk:
@@ -33,6 +45,9 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
 def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Solution:
     """The parameters of least penalised risk, in the hypothesis's own shape; the hypothesis is bound to the inputs."""
     if hypothesis.trained:
+        some = np.flatnonzero(risk.weights > 0)
+        if len(some) < risk.n_examples:  # a learner may count examples, and those without weight do not count
+            inputs, risk = hypothesis.piece(inputs, risk.rows_of(some)), risk.take(some)
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
     last = options.start

@@ -23,6 +23,7 @@ Array = Any
 
 _CONSTANT_NUMBERS = 1 << 17  # moments whose potential is taken at one time
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
+_CONSTANT_STEPS = 30  # Newton steps for the best constant score of items
 _BARRIER = 1e-4  # how much of the domain's centre is mixed into labels where the surrogate has to act as a barrier
 
 
@@ -36,6 +37,14 @@ class Curvature(NamedTuple):
     def traces(self) -> np.ndarray:
         c = self.matrices
         return np.einsum("nii->n", c) if c.ndim == 3 else c.sum(1)
+
+
+class NewtonStep(NamedTuple):
+    """The risk at some scores, and its gradient and curvature there, in single precision, with rows that weigh one on average."""
+
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray
 
 
 class ScoreRisk(ABC):
@@ -70,6 +79,16 @@ class ScoreRisk(ABC):
     @property
     def convex(self) -> bool:
         return True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether second derivatives exist."""
+        return True
+
+    @property
+    def coupled(self) -> bool:
+        """Whether scores have second derivatives in common with others, so that steps on each alone add up to too much."""
+        return not self.separable
 
     @property
     def ordered(self) -> bool:
@@ -112,6 +131,10 @@ class ScoreRisk(ABC):
     @abstractmethod
     def start(self) -> np.ndarray:
         """The scores of the best constant prediction."""
+
+    def best_constant(self) -> np.ndarray:
+        """The scores of the best constant prediction, where `start` is only near it."""
+        return self.start()
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -179,9 +202,27 @@ class ScoreRisk(ABC):
         """Second derivatives row by row, for preconditioners; None where a layout has none that pays."""
         return None
 
+    def diagonal(self, v: Scores, gradient: Scores) -> np.ndarray:
+        """The diagonal of the second derivative in the rows' scores, at scores whose gradient is known."""
+        raise NotImplementedError
+
     @abstractmethod
     def shifted(self, offset: Scores) -> Self:
         """The same risk around given scores, v -> risk(offset + v), for learners that add up."""
+
+    # -- learners that train themselves ------------------------------------------------------------------------------
+
+    def steps(self, factor: float = 1.0) -> Callable[[Array], NewtonStep]:
+        """The function scores -> value, gradient and `factor` times the diagonal curvature, for one Newton step a round."""
+        from .steps import Steps
+
+        return Steps(self, factor)
+
+    def profiled(self, layout: Any, options: Any, table: np.ndarray | None = None) -> Any:
+        """The least risk over a table of constants, as a function of the scores that the table is joined to."""
+        from .profiled import Profiled
+
+        return Profiled(self, layout, options, table)
 
 
 class Rows(ScoreRisk):
@@ -220,6 +261,14 @@ class Rows(ScoreRisk):
     @property
     def ordered(self) -> bool:
         return self.surrogate.ordered
+
+    @property
+    def smooth(self) -> bool:
+        return self.surrogate.smooth
+
+    @property
+    def coupled(self) -> bool:
+        return not self.separable and self.n_scores > 1
 
     @property
     def cuts_freely(self) -> bool:
@@ -352,6 +401,11 @@ class Rows(ScoreRisk):
         weights = self.weights.astype(v.dtype, copy=False)[:, None]
         return lambda u: product(u) * weights
 
+    def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
+        v = v if self.offset is None else v + self.offset
+        weights = self.weights[:, None]
+        return weights * self.surrogate.diagonal(v, self.moments(v.dtype), gradient / weights)
+
     def curvature(self, v: Array) -> Curvature:
         v = v if self.offset is None else v + self.offset
         n, k = v.shape
@@ -410,12 +464,33 @@ class Groups(ScoreRisk):
         return np.add.reduceat(rows, self.first_rows[:-1])
 
     @property
+    def smooth(self) -> bool:
+        return all(b.surrogate.smooth for b in self.batches)
+
+    @property
+    def coupled(self) -> bool:
+        return not all(b.surrogate.separable for b in self.batches)
+
+    @property
     def smoothness(self) -> float | None:
         found = [b.surrogate.smoothness for b in self.batches]
         return None if None in found else max((s for s in found if s is not None), default=0.0)
 
     def start(self) -> np.ndarray:
         return np.zeros(1)
+
+    def best_constant(self) -> np.ndarray:
+        """By Newton's method. A softmax over all items of a group does not see constants."""
+        score = 0.0
+        for _ in range(_CONSTANT_STEPS):
+            v = np.full((self.n_rows, 1), score)
+            slope, curvature = (
+                float(d.sum()) for d in (self.risk_and_gradient(v)[1], self.hessian(v)(np.ones_like(v)))
+            )
+            if abs(slope) < 1e-12 or curvature < 1e-12:
+                break
+            score -= float(np.clip(slope / curvature, -2.0, 2.0))
+        return np.full(1, score)
 
     def rows_of(self, examples: Any) -> Any:
         ends = self.first_rows
@@ -488,6 +563,14 @@ class Groups(ScoreRisk):
             return out
 
         return product
+
+    def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
+        out = np.empty_like(gradient)
+        for b, rows, w, scores in self._each(v):
+            weights, phi = w[:, None], b.targets.astype(v.dtype, copy=False)
+            each = b.surrogate.diagonal(scores, phi, gradient[rows].reshape(scores.shape) / weights)
+            out[rows] = (weights * each).reshape(-1, 1)
+        return out
 
     def curvature(self, v: Array) -> Curvature:
         """One mean curvature for each batch: with random signs e, e_r (C e)_r is the diagonal of C on average."""

@@ -43,6 +43,7 @@ class Polytope(Part):
         raise NotImplementedError
 
     rows: int | None = None  # how many rows, where the coordinates are a table whose rows each lie in a simplex
+    two_valued: bool = False  # whether each coordinate takes two values over the vertices, the ends of its bounds
 
     @classmethod
     def examples(cls) -> list[Self]:

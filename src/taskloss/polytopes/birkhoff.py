@@ -31,6 +31,7 @@ class Birkhoff(Table):
     """
 
     name = "birkhoff"
+    two_valued = True
 
     def __init__(self, n_rows: int = 3, n_columns: int | None = None, outliers: bool = False):
         self.n_rows = n_rows

@@ -19,6 +19,7 @@ class Cube(Polytope):
     """
 
     name = "cube"
+    two_valued = True
 
     def __init__(self, n: int = 1, low: float = -1.0):
         self.n = n

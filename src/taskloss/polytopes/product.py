@@ -36,6 +36,10 @@ class Product(Polytope):
     def dimension(self) -> int:
         return sum(f.dimension for f in self.factors)
 
+    @property
+    def two_valued(self) -> bool:  # type: ignore[override]
+        return all(f.two_valued for f in self.factors)
+
     def _groups(self, u: Array) -> list[tuple[Polytope, Array]]:
         """Pairs of a factor and its coordinates; equal factors as one pair with an extra axis before the last."""
         first = self.factors[0]

@@ -18,6 +18,7 @@ class Simplex(Polytope):
     """
 
     name = "simplex"
+    two_valued = True
 
     def __init__(self, n: int = 2):
         self.n = n

@@ -30,6 +30,7 @@ class Tree(Polytope):
     """
 
     name = "tree"
+    two_valued = True
 
     def __init__(self, n_states: int = 2, parents: Sequence[int] = (-1, 0), allowed: Any = None):
         self.n_states = n_states

@@ -74,7 +74,12 @@ class Status(enum.Enum):
         "Stopped at max_iter before the gap was within tol: raise max_iter or tol, raise alpha, or scale the features."
     )
     PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
+    GROWN = "Done: all rounds were taken."
+    STOPPED_EARLY = "Done: the held-out task loss no longer improved, and the rounds up to its best are kept."
     INTERRUPTED = "Interrupted: the best parameters so far are on the exception, as .solution."
+
+
+_DONE = (Status.CONVERGED, Status.PASSED, Status.GROWN, Status.STOPPED_EARLY)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Solution:
     @property
     def converged(self) -> bool:
         stalled_low = self.status is Status.STALLED and self.optimality <= _STALLED_GAP
-        return stalled_low or self.status in (Status.CONVERGED, Status.PASSED)
+        return stalled_low or self.status in _DONE
 
 
 class Interrupted(KeyboardInterrupt):

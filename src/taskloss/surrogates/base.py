@@ -203,6 +203,16 @@ class Surrogate(Part):
 
         return product
 
+    def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        """The diagonal of the second derivative of S in v; with the gradient, where it is known, some need no second pass."""
+        xp = array_namespace(v)
+        product = self.hessian(v, phi)
+        if self.separable:
+            return product(xp.ones_like(v)) + xp.zeros_like(v)
+        places = xp.arange(v.shape[-1], device=device(v))
+        units = [xp.astype(places == j, v.dtype) + xp.zeros_like(v) for j in range(v.shape[-1])]
+        return xp.stack([product(unit)[..., j] for j, unit in enumerate(units)], axis=-1)
+
     def check_single_steps(self) -> None:
         """Refuse, in one sentence, scores that a step on one example can put out of order."""
         if self.ordered:
@@ -212,10 +222,13 @@ class Surrogate(Part):
             )
 
     def start(self, mu: np.ndarray) -> np.ndarray:
-        """Finite scores for the best constant prediction: the link at the mean moments, pulled inside the domain."""
-        if self.domain is not None:
-            mu = 0.999 * mu + 0.001 * self.domain.center()
-        return self.link(mu)
+        """Scores of the best constant prediction, the link at the mean moments; pulled inside the domain where that is not finite."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            v = self.link(mu)
+        inside = np.isfinite(v).all() and not (self.ordered and (np.diff(v) <= 0).any())
+        if self.domain is None or inside:
+            return v
+        return self.link(0.999 * mu + 0.001 * self.domain.center())
 
 
 def automatic(polytope: Polytope) -> Surrogate:

@@ -106,3 +106,7 @@ class Listwise(Surrogate):
         xp = array_namespace(v)
         q = self._share(v)[1]
         return lambda u: self._sizes()[1] * q * (u - xp.sum(q * u, axis=-1, keepdims=True))
+
+    def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        mu = self.inverse_link(v) if gradient is None else phi + gradient
+        return mu * (1 - mu / self._sizes()[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from .._arrays import array_namespace
+from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from ..polytopes.product import Product
@@ -69,6 +69,15 @@ class MaxEntropy(Surrogate):
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         return self._polytope.covariance(v)
+
+    def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        # A number that is a or b has the variance (m - a)(b - m) around its mean m.
+        if not self._polytope.two_valued:
+            return super().diagonal(v, phi, gradient)
+        mu = self.inverse_link(v) if gradient is None else phi + gradient
+        xp = array_namespace(mu)
+        low, high = (xp.asarray(end, dtype=mu.dtype, device=device(mu)) for end in self._polytope.bounds())
+        return (mu - low) * (high - mu)
 
     @property
     def _polytope(self) -> Polytope:

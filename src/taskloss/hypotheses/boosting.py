@@ -1,0 +1,288 @@
+"""Scores that are sums of boosted trees."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+
+from ..solvers.base import Interrupted, Solution, Status
+from .base import Array, Holdout, Hypothesis, Inputs
+from .boosters import Library, check_parameters, thread_count
+from .mixed import MixedRows, read_mixed
+
+_CURVATURES = ("auto", "diagonal", "bound", "library")
+_IDLE = 10  # rounds without a split in a row after which there will be none
+
+
+class Ensemble:
+    """The parameters of `Boosting`: constants, and models whose trees add up, each in its library's own text format.
+
+    curve: the held-out task loss before each round, and after the last.
+    """
+
+    def __init__(self, library: str, start: np.ndarray, n_features: int, categorical: list[int]):
+        self.library, self.start, self.n_features, self.categorical = library, start, n_features, categorical
+        self.texts: list[str] = []
+        self.rounds = 0
+        self.curve = np.zeros(0)
+
+    def grown(self, text: str, rounds: int, curve: list[float]) -> Ensemble:
+        """The same with a model's rounds added; the last of the curve so far is the first of what follows."""
+        other = Ensemble(self.library, self.start, self.n_features, self.categorical)
+        other.texts = [*self.texts, text] if rounds else self.texts
+        other.rounds = self.rounds + rounds
+        other.curve = np.concatenate([self.curve[: self.rounds], curve])
+        return other
+
+    @property
+    def models(self) -> list[Any]:
+        if "_models" not in self.__dict__:
+            self._models = [Library.resolve(self.library).load(text) for text in self.texts]
+        return self._models
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_models"}
+
+    def scores(self, values: Any, threads: int | None = None) -> np.ndarray:
+        """Constants and trees at some rows; constants alone take no memory."""
+        v = np.broadcast_to(self.start, (values.shape[0], len(self.start)))
+        for model in self.models:
+            v = v + Library.resolve(self.library).predict(model, values, self.categorical, threads)
+        return v
+
+    @property
+    def importances(self) -> np.ndarray:
+        """The share of each feature in the total gain of all splits."""
+        library = Library.resolve(self.library)
+        gains = np.zeros(self.n_features)
+        for model in self.models:
+            gains = gains + library.importances(model, self.n_features)
+        return gains / (gains.sum() or 1.0)
+
+
+class Boosting(Hypothesis):
+    """g(x) = c + a sum of trees for each score, grown by LightGBM or XGBoost, one Newton step on the risk a round.
+
+    It needs only the risk's gradient and curvature in score space, once a round, and so serves every task and every
+    surrogate that has second derivatives. With ordered labels, `Thresholds(Boosting())` is one ensemble for all
+    thresholds, which are fitted exactly each round (proportional odds); with sequences, `Structured(Boosting())` is an
+    ensemble for each label and a table of transitions, fitted each round. The estimators' penalty alpha acts on that table
+    of transitions alone; leaves have the library's own penalties. Weights of examples are scaled to mean one.
+
+    Parameters
+    ----------
+    library : "lightgbm" or "xgboost"; `pip install 'taskloss[boosting]'` brings both.
+    n_estimators : the number of rounds, each with one tree for each score. With the estimator's `warm_start`, a fit adds
+        rounds up to this number to those of the last fit.
+    learning_rate : what each tree is multiplied with.
+    early_stopping : stop after so many rounds in which the held-out task loss did not improve, and keep the rounds up to its
+        best; None takes all rounds. What is held out is `validation` of the estimator's fit or else a share of its examples.
+    validation_fraction : that share; whole groups, sequences or matchings are held out, and classes in proportion.
+    curvature : second derivatives of the scores. "diagonal" is exact for each score by itself. "bound" is twice that
+        where scores are coupled, as in a softmax, whose full second derivative it bounds (Gershgorin). "library" is the
+        diagonal times what the library's own softmax has, k / (k - 1) in LightGBM and 2 in XGBoost, which makes fits
+        equal to its own. "auto" is "library" where a row has several scores, and "diagonal" elsewhere.
+    fit_intercept : start from the best constant scores; else from zero.
+    random_state : seeds the draw of what is held out, and the library.
+    **params : the library's own parameters, under its own names: num_leaves, max_depth, min_child_samples, reg_lambda,
+        subsample, colsample_bytree, monotone_constraints, categorical_feature, n_jobs, device, ...
+
+    Notes
+    -----
+    Missing values and categories are the library's matter: NaN is an input like any other, and columns of pandas
+    categories (polars Categorical or Enum) are split as such; a category that the fit has not seen is missing. To XGBoost
+    the entries that a sparse matrix leaves out are missing, and to LightGBM they are zero. monotone_constraints speak of
+    scores, which rise with the label in all-thresholds and fall with it in a cumulative link.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> trees = tl.hypotheses.Boosting(n_estimators=50, num_leaves=15, early_stopping=10)
+    >>> model = tl.OrdinalClassifier(hypothesis=trees)
+    >>> model.get_params()["hypothesis__num_leaves"]
+    15
+    """
+
+    name = "boosting"
+    categories_: dict[int, list[Any]] = {}
+
+    def __init__(
+        self,
+        library: str = "lightgbm",
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        early_stopping: int | None = None,
+        validation_fraction: float = 0.1,
+        curvature: str = "auto",
+        fit_intercept: bool = True,
+        random_state: int = 0,
+        **params: Any,
+    ):
+        self.library = library
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.curvature = curvature
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.params = params
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(n_estimators=5, min_child_samples=2), cls("xgboost", n_estimators=5)]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {**super().get_params(deep), **self.params}
+
+    def set_params(self, **params: Any) -> Self:
+        own = self._get_param_names()
+        self.params = {**self.params, **{name: value for name, value in params.items() if name not in own}}
+        for name in own:
+            if name in params:
+                setattr(self, name, params[name])
+        return self
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    @property
+    def allow_nan(self) -> bool:
+        return True
+
+    def read(self, X: Any, estimator: Any, fitting: bool) -> MixedRows:
+        return read_mixed(X, estimator, fitting, self.categories_)
+
+    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
+        self._check()
+        bound = self.with_params()
+        bound.categories_ = inputs.categories if isinstance(inputs, MixedRows) else {}
+        return bound
+
+    def agrees(self, other: Hypothesis) -> bool:
+        return isinstance(other, Boosting) and self.library == other.library and self.categories_ == other.categories_
+
+    def _check(self) -> None:
+        Library.resolve(self.library)
+        check_parameters(self.params)
+        if not (isinstance(self.n_estimators, numbers.Integral) and self.n_estimators >= 1):
+            raise ValueError(f"n_estimators must be a whole number of rounds, at least 1, got {self.n_estimators!r}.")
+        if not (isinstance(self.learning_rate, numbers.Real) and 0 < self.learning_rate < np.inf):
+            raise ValueError(f"learning_rate must be a finite number above zero, got {self.learning_rate!r}.")
+        patience = self.early_stopping
+        whole = isinstance(patience, numbers.Integral) and not isinstance(patience, bool)
+        if patience is not None and not (whole and patience >= 1):
+            raise ValueError(f"early_stopping must be a number of rounds, at least 1, or None, got {patience!r}.")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must be a share between 0 and 1, got {self.validation_fraction!r}: to judge by data of your own, "
+                "pass validation=... to fit."
+            )
+        if self.curvature not in _CURVATURES:
+            raise ValueError(f"curvature must be one of {', '.join(map(repr, _CURVATURES))}, got {self.curvature!r}.")
+        if patience is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
+            raise ValueError(
+                "'dart' changes trees after they were grown, so that the rounds up to the best cannot be kept: use early_stopping=None."
+            )
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    @property
+    def trained(self) -> bool:
+        return True
+
+    @property
+    def holdout(self) -> Holdout | None:
+        return None if self.early_stopping is None else Holdout(self.validation_fraction, self.random_state)
+
+    def _factor(self, risk: Any) -> float:
+        """What the diagonal curvature is multiplied with."""
+        coupled = risk.coupled and self.curvature != "diagonal"
+        if not coupled or (self.curvature == "auto" and risk.n_scores == 1):
+            return 1.0
+        if self.curvature == "bound":
+            return 2.0
+        return Library.resolve(self.library).softmax_factor(risk.n_scores)
+
+    def _check_risk(self, risk: Any) -> None:
+        if not risk.smooth:
+            raise ValueError(
+                "Boosting takes Newton steps, and this surrogate has no second derivatives: use a smooth one, such as the margins "
+                "'logistic', 'squared-hinge' or 'square'."
+            )
+        if risk.ordered and risk.n_scores > 1:
+            raise ValueError(
+                "This surrogate is finite for ordered scores only, and ensembles of their own for each threshold let scores cross: share "
+                "one (shared=True), or use surrogate='all-thresholds'."
+            )
+
+    def _begin(self, values: Any, risk: Any, last: Ensemble | None) -> Ensemble:
+        """The ensemble to add rounds to: the last fit's, or none but the best constant."""
+        if last is None or (last.n_features, len(last.start)) != (values.shape[1], risk.n_scores):
+            start = risk.best_constant() if self.fit_intercept else np.zeros(risk.n_scores)
+            return Ensemble(self.library, start, values.shape[1], sorted(self.categories_))
+        if last.rounds > self.n_estimators:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {last.rounds} rounds that a warm start begins with: raise it, or use "
+                "warm_start=False."
+            )
+        return last
+
+    def train(self, inputs: Inputs, risk: Any, options: Any) -> Solution:
+        self._check_risk(risk)
+        values, monitor, threads = _values(inputs), options.monitor, thread_count(self.params)
+        ensemble = self._begin(values, risk, options.start)
+        held = None if monitor is None else _values(monitor.inputs)
+        held_start = None if held is None else ensemble.scores(held, threads)
+        params = {"seed": self.random_state, **self.params, "learning_rate": self.learning_rate}
+        library = Library.resolve(self.library)
+        rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        start = ensemble.scores(values, threads)
+        steps = risk.shifted(start).steps(self._factor(risk))
+        step, todo, patience = steps(rounds.scores), self.n_estimators - ensemble.rounds, self.early_stopping
+        curve: list[float] = []
+        done = idle = best = 0
+        status = Status.GROWN
+        try:
+            while True:
+                if monitor is not None and len(curve) == done:
+                    curve.append(float(monitor.loss(held_start + rounds.held_out)))
+                    best = done if curve[done] < curve[best] else best
+                if monitor is not None and patience is not None and done - best >= patience:
+                    status = Status.STOPPED_EARLY
+                    break
+                if done == todo or idle == _IDLE:
+                    break
+                if options.progress is not None:
+                    options.progress.count(done, todo, "rounds")
+                if not rounds.step(step.gradient, step.curvature):  # the library keeps no round without a split
+                    idle += 1
+                    continue
+                done, idle = done + 1, 0
+                step = steps(rounds.scores)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        kept = best if monitor is not None and patience is not None else done
+        grown = ensemble.grown(rounds.text(kept) if kept else "", kept, curve)
+        if kept < done:  # a table that is fitted beside the trees is to be that of the rounds kept
+            step = steps(grown.scores(values, threads) - start)
+        solution = Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
+        if status is Status.INTERRUPTED:
+            raise Interrupted(solution)
+        if options.progress is not None:
+            options.progress.close(status)
+        return solution
+
+    def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
+        return np.array(theta.scores(_values(inputs), thread_count(self.params)))
+
+    def expand(self, theta: Array) -> Array:
+        raise AttributeError("Trees have no coefficients: see feature_importances_.")
+
+    def constants(self, theta: Ensemble, inputs: int) -> np.ndarray:
+        return theta.start
+
+
+def _values(inputs: Inputs) -> Any:
+    return inputs.values if isinstance(inputs, MixedRows) else inputs
