@@ -265,8 +265,7 @@ def test_bad_input_at_predict():
         tagger.predict([np.ones((2, 4))])
     with pytest.raises(ValueError, match="X holds feature mappings, but the tagger was fitted on rows of numbers"):
         tagger.predict([[{"a": 1}]])
-    with pytest.raises(ValueError, match="Unknown label 'c': the known ones are 'a', 'b'"):
-        tagger.score(GOOD, [["a", "b", "c"], ["b", "a"]])
+    assert tagger.score(GOOD, [["a", "b", "c"], ["b", "a"]]) < 0  # a label that was never seen is a mistake
     with pytest.raises(ValueError, match="y has missing labels"):
         tagger.score(GOOD, [["a", "b", None], ["b", "a"]])
     with pytest.raises(ValueError, match="k must be at least 1"):
