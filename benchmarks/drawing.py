@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-import taskloss as tl
-
 # What may stand in the place of any argument. Each is made anew, so that no call sees what another one changed.
 ODD: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
@@ -29,7 +27,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "bytes": lambda: b"word",
     "object": object,
     "class": lambda: dict,
-    "function": lambda: len,
+    "function": lambda: lambda *args, **kwargs: "word",
     "generator": lambda: (i for i in range(3)),
     "empty list": list,
     "empty mapping": dict,
@@ -57,7 +55,9 @@ SPOILT: dict[str, Callable[[np.ndarray], Any]] = {
     "as a list": lambda a: a.tolist(),
     "as tuples": lambda a: tuple(map(tuple, a.tolist())) if a.ndim == 2 else tuple(a.tolist()),
     "as a frame": lambda a: pd.DataFrame(a) if a.ndim == 2 else pd.Series(a),
-    "with index": lambda a: pd.DataFrame(a, index=range(7, 7 + len(a))) if a.ndim == 2 else pd.Series(a, range(7, 7 + len(a))),
+    "with index": lambda a: (
+        pd.DataFrame(a, index=range(7, 7 + len(a))) if a.ndim == 2 else pd.Series(a, range(7, 7 + len(a)))
+    ),
     "sparse": lambda a: sparse.csr_matrix(np.atleast_2d(a)),
     "sparse by columns": lambda a: sparse.csc_array(np.atleast_2d(a)),
     "single precision": lambda a: a.astype(np.float32),
@@ -126,7 +126,9 @@ SPOILT_LISTS: dict[str, Callable[[list], Any]] = {
     "cut inside": lambda a: [*a[:-1], a[-1][:-1]],
     "mapping inside": lambda a: [*a[:-1], {"a": 1}],
     "of objects": lambda a: _object_array(a),
-    "turned into a frame": lambda a: [pd.DataFrame(np.asarray(one)) if np.ndim(one) == 2 else pd.Series(one) for one in a],
+    "turned into a frame": lambda a: [
+        pd.DataFrame(np.asarray(one)) if np.ndim(one) == 2 else pd.Series(one) for one in a
+    ],
     "generator": lambda a: (one for one in a),
     "mapping": lambda a: dict(enumerate(a)),
     "set of words": lambda a: {"a", "b"},

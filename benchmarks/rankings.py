@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import Ridge
+from taskloss.grouped import Groups
 
 import taskloss as tl
-from taskloss.grouped import Groups
 from taskloss.losses import NDCG
 
 from .common import write_table

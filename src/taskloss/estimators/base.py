@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import numbers
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from .._checks import check_hyperparameters, check_number
 from ..data.base import Translator
 from ..data.labels import check_kind
 from ..data.weights import example_weights
@@ -46,14 +46,8 @@ class Minimiser:
     solution_: Solution
 
     def _check_numbers(self) -> None:
-        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
-            raise ValueError(
-                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
-            )
-        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
-            raise ValueError(f"tol must be a number above zero, got {self.tol!r}.")
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number of at least one, got {self.max_iter!r}.")
+        check_number("alpha", self.alpha, above=0, why=": the penalty is what makes the minimum unique")
+        check_hyperparameters(self)
 
     def _fit_to(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, found: dict[str, Any]) -> None:
         """Minimise the penalised risk, then set the parameters and what else was found: a fit that fails changes nothing.
@@ -81,7 +75,9 @@ class Minimiser:
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
-            return Solver.resolve(self.solver)
+            solver = Solver.resolve(self.solver)
+            check_hyperparameters(solver)
+            return solver
         # One choice for all: with its preconditioner L-BFGS needs few passes on dense data; Newton may win on sparse.
         solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
         floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
@@ -114,8 +110,9 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        mu = self.predict_moments(X)
-        losses = self.labels_.losses(self.loss_, self.loss_.decode(mu), y)
+        z = self.loss_.decode(self.predict_moments(X))
+        check_lengths(len(z), y)
+        losses = self.labels_.losses(self.loss_, z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -169,6 +166,14 @@ def as_loss(spec: Any) -> Loss:
     if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
     return loss
+
+
+def check_lengths(n: int, y: Any) -> None:
+    """As many labels as examples."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if _num_samples(y) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
 
 
 def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_hyperparameters
 from ..data.labels import labels_for, ordered_categories
 from ..losses.base import name_array
 from .base import Decoder, as_loss
@@ -48,6 +49,7 @@ class DecodedClassifier(Decoder):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator (a copy of it, unless prefit), and the calibration if asked."""
+        check_hyperparameters(self)
         loss = as_loss(self.loss)
         labels = labels_for(loss, y, self.order)
         labels.check()

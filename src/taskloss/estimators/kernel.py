@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -9,12 +10,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
+from .._checks import check_hyperparameters, real_array
+from ..data.weights import example_weights
 from ..hypotheses.base import row_blocks
 from ..hypotheses.gram import gram, spectrum
 from ..losses.base import Loss
 from ..model_files import Portable
 from ..solvers.base import Progress
-from .base import keep, resolve_loss
+from .base import check_lengths, keep, resolve_loss
 from .weighing import Embedded, Listed, as_rows, like_rows
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -79,6 +82,12 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
+        fresh = copy.copy(self)  # a fit that fails must not change what an earlier one learned
+        fresh._fit(X, y, sample_weight)
+        vars(self).update(vars(fresh))
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         alphas = self._check_alphas()
         X = self._inputs(X, fitting=True)
         n = len(X) if not hasattr(X, "shape") else X.shape[0]
@@ -104,12 +113,13 @@ class KernelPredictor(Portable, BaseEstimator):
         return self
 
     def _check_alphas(self) -> np.ndarray | None:
+        check_hyperparameters(self)
         given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
         if isinstance(self.alpha, str) and self.alpha != "loo":
             raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
         if given is None:
             return None
-        alphas = np.sort(np.asarray(given, dtype=float).ravel())
+        alphas = np.sort(real_array("alpha", given).ravel())
         if not len(alphas) or not (np.isfinite(alphas).all() and alphas[0] > 0):
             raise ValueError(
                 f"alpha must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
@@ -200,7 +210,10 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
-        return -float(np.average(self._fitted.pairwise(self.predict(X), y), weights=sample_weight))
+        z = self.predict(X)
+        check_lengths(len(z), y)
+        losses = self._fitted.pairwise(z, y)
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Embedded | Listed, np.ndarray]:
         """What is to be decided, and the moments to decide it by."""

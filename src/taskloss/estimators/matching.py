@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import HYPERPARAMETERS
 from ..data.matchings import matchings, pair_rows, pair_tables
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..losses.base import Loss
+from ..losses.base import Loss, check_prices
 from ..losses.matching import MatchingHamming
 from ..objectives import Batch, Groups
 from ..surrogates.coordinatewise import OneVsAll
@@ -90,9 +91,6 @@ class Matcher(GroupedEstimator):
     ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any]]:
         """The hypothesis, the rows of all pairs of nodes, their risk, and what else a fit keeps."""
         self._check_numbers()
-        if self.unmatched not in (None, "columns", "both"):
-            raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
-        self._check_decoding()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
         tables = pair_tables(X, self.features, self.unmatched)
         weights = example_weights(sample_weight, len(tables))
@@ -110,8 +108,7 @@ class Matcher(GroupedEstimator):
 
     def _check_decoding(self) -> None:
         """Decoding is no part of the fit: one fit serves both."""
-        if self.decoding not in ("moments", "map"):
-            raise ValueError(f"decoding must be 'moments' or 'map', got {self.decoding!r}.")
+        HYPERPARAMETERS["decoding"]("decoding", self.decoding)
 
     def _spread(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         if not self.scale:
@@ -150,7 +147,8 @@ class Matcher(GroupedEstimator):
             mu = self.surrogate_.bind(fitted.polytope).inverse_link(v)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
             mu = fitted.moments_for(bound, mu)
-            prices = None if costs is None else np.stack([costs[i] for i in which])
+            shape = (fitted.polytope.n_rows, fitted.polytope.width)
+            prices = None if costs is None else np.stack([check_prices(costs[i], shape, "pair") for i in which])
             yield bound, which, mu, prices, bound.decode(mu, prices) if self.decoding == "moments" else fitted.decode(v)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
@@ -191,9 +189,12 @@ class Matcher(GroupedEstimator):
             return None
         if self.decoding == "map":
             raise ValueError("decoding='map' decides by the scores alone and takes no costs: use decoding='moments'.")
-        if not hasattr(costs, "__len__") or len(costs) != n:
+        if (
+            not (isinstance(costs, list | tuple) or (np.ndim(costs) >= 1 and isinstance(costs, np.ndarray)))
+            or len(costs) != n
+        ):
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
-        return costs
+        return costs if isinstance(costs, np.ndarray) else list(costs)
 
     def losses(self, X: Any, y: Any, loss: Any = None) -> np.ndarray:
         """The loss of each example's matching, the share of rows matched wrongly."""

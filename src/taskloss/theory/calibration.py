@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_number, real_array
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .problem import DUAL, Problem
 from .programs import Certificate, Programs
@@ -357,11 +358,12 @@ class Calibration:
 
 
 def _level(eps: Any, name: str = "eps") -> float:
+    check_number(name, eps)
     return float(_levels(float(eps), name))
 
 
 def _levels(eps: Any, name: str = "eps") -> np.ndarray:
-    eps = np.asarray(eps, dtype=float)
+    eps = real_array(name, eps)
     if not (np.isfinite(eps).all() and (eps >= 0).all()):
         raise ValueError(f"{name} must be finite and not negative, got {eps}.")
     return eps

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_flag, check_number, real_array
 from ..losses.tabular import CostMatrix
 
 
@@ -68,6 +69,10 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     here by its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. 0-1 loss on n
     classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n labels: k = r = n.
     """
+    matrix = real_array("matrix", getattr(matrix, "values", matrix), "costs")
+    check_number("tol", tol, above=0)
+    check_number("constant", 0.0 if constant is None else constant)
+    check_flag("balance", balance)
     table = np.asarray(getattr(matrix, "values", matrix), dtype=float)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"decompose needs a matrix of costs with two dimensions, got shape {table.shape}.")

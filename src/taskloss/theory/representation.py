@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_whole, real_array
 from ..losses.base import Loss
 from ..margins import Margin
 from ..surrogates.base import Surrogate
@@ -73,6 +74,8 @@ def check(
     for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). All of it is sampled:
     a verdict against S comes with its counterexample, a verdict for S is as good as the sample.
     """
+    check_whole("laws", laws, 6)
+    check_whole("seed", seed, 0)
     return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed)).report()
 
 
@@ -419,7 +422,7 @@ def _as_function(
             surrogate = surrogate.bind(loss.polytope)
     if phi is None:
         raise ValueError("check needs phi: an array with one row per label, or a loss.")
-    table = np.asarray(phi, dtype=float)
+    table = real_array("phi", phi)
     if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
         raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
     if isinstance(surrogate, Surrogate):
