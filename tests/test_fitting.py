@@ -82,12 +82,11 @@ def test_an_interrupt_is_raised_and_leaves_the_earlier_model(name, moment, monke
     assert calls == moment
     assert set(vars(model)) == state
     np.testing.assert_array_equal(answer(model), before)
-    if moment == 1:  # before the first evaluation there is nothing to keep
-        return
     calls = 0
     with pytest.raises(KeyboardInterrupt) as stop:
         model.set_params(warm_start=True).fit(*other)
-    assert model.theta_ is stop.value.solution.theta
+    if moment > 1:  # before the first evaluation there is nothing to keep
+        assert model.theta_ is stop.value.solution.theta
 
 
 def test_ctrl_c_ends_a_grid_search(monkeypatch):
@@ -334,3 +333,13 @@ def test_lists_of_one_label_each_are_sets():
     X = np.random.default_rng(0).normal(size=(100, 2))
     model = tl.MultilabelClassifier().fit(X, [[0], [1]] * 50)
     assert model.classes_.tolist() == [0, 1]
+
+
+def test_weights_shared_by_name_are_thresholds_with_a_warning():
+    from taskloss.hypotheses import Linear, Thresholds
+
+    X, y = rows(np.random.default_rng(0))
+    with pytest.warns(FutureWarning, match=r"Linear\(shared=True\) is now Thresholds\(Linear\(\)\)"):
+        old = tl.TaskLossEstimator("absolute", "all-thresholds", Linear(shared=True)).fit(X, y)
+    new = tl.TaskLossEstimator("absolute", "all-thresholds", Thresholds()).fit(X, y)
+    np.testing.assert_array_equal(old.theta_, new.theta_)

@@ -130,7 +130,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
-        return Hypothesis.resolve(self.hypothesis)
+        return Hypothesis.resolve(self.hypothesis).current()
 
     def _order(self) -> Any:
         return None
@@ -239,5 +239,5 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = getattr(self.hypothesis, "kernel", None) == "precomputed"
+        tags.input_tags.pairwise = Hypothesis.resolve(self.hypothesis).pairwise
         return tags

@@ -124,7 +124,7 @@ class Matcher(GroupedEstimator):
         if loss is None:
             return self.loss_
         loss = Loss.resolve(loss)
-        if not isinstance(loss, MatchingHamming):
+        if loss.kind != "matching":
             raise ValueError(f"{loss!r} is no loss on matchings: use MatchingHamming or a child of it.")
         return loss.with_params(outliers=self.loss_.outliers)
 

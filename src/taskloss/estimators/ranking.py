@@ -102,7 +102,7 @@ class Ranker(GroupedEstimator):
 
     def _ranking_loss(self, loss: Any) -> Ranking:
         loss = Loss.resolve(loss)
-        if not isinstance(loss, Ranking):
+        if loss.kind != "ranking":
             raise ValueError(f"{loss!r} is no loss on rankings: use NDCG(...) or PrecisionAt(...).")
         return loss.with_params(n_items=None)
 

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -30,12 +30,15 @@ _CHUNK = 1 << 20  # features that are made at one time
 
 def _streams(estimator: Any) -> bool:
     """Streams are fitted by ASGD alone: other solvers leave no partial_fit."""
-    solver = estimator.solver
-    if (isinstance(solver, str) and solver in ("auto", ASGD.name)) or isinstance(solver, ASGD) or solver is ASGD:
+    if _stream_solver(estimator.solver).streams:
         return True
     raise AttributeError(
-        f"Streams are fitted by ASGD, not by {solver!r}: leave solver='auto', or pass solver=ASGD(radius=...)."
+        f"Streams are fitted by ASGD, not by {estimator.solver!r}: leave solver='auto', or pass solver=ASGD(radius=...)."
     )
+
+
+def _stream_solver(spec: Any) -> Solver:
+    return ASGD() if isinstance(spec, str) and spec == "auto" else Solver.resolve(spec)
 
 
 class Averaging:
@@ -56,12 +59,8 @@ class Averaging:
             raise ValueError(
                 "class_weight needs all labels at once: weigh the examples of a stream with sample_weight."
             )
-        solver = ASGD() if isinstance(self.solver, str) and self.solver == "auto" else Solver.resolve(self.solver)
-        assert isinstance(solver, ASGD)
-        solver.validate()
-        if n_samples is None:
-            return solver
-        return solver.with_params(horizon=-(-n_samples // solver.batch_size))
+        _streams(self)
+        return cast(ASGD, _stream_solver(self.solver)).for_stream(n_samples)
 
     def _take(self, stream: Stream, inputs: Any, risk: ScoreRisk) -> None:
         """Take a batch into the average, and keep the model so far."""

@@ -51,6 +51,10 @@ class Hypothesis(Part):
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False
 
+    def current(self) -> Hypothesis:
+        """The hypothesis in today's terms, where an older name of a hyperparameter was used."""
+        return self
+
     # -- binding to data ---------------------------------------------------------------------------------------------
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
@@ -60,6 +64,11 @@ class Hypothesis(Part):
     def agrees(self, other: Hypothesis) -> bool:
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
         return type(self) is type(other)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether rows hold values for pairs of points, such as a kernel matrix."""
+        return False
 
     def check(self, estimator: str) -> None:
         """Refuse, in one sentence, what an estimator that makes rows of its own cannot use."""

@@ -67,8 +67,12 @@ class Kernel(Linear):
     def agrees(self, other: Hypothesis) -> bool:
         return self == other and np.array_equal(self.basis_, other.basis_)
 
+    @property
+    def pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
     def check(self, estimator: str) -> None:
-        if self.kernel == "precomputed":
+        if self.pairwise:
             raise ValueError(f"{estimator} builds its own rows of features: pass the kernel itself, not its matrix.")
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,24 @@ class Linear(Hypothesis):
 
     name = "linear"
 
-    def __init__(self, fit_intercept: bool = True):
+    def __init__(self, fit_intercept: bool = True, shared: Any = "deprecated"):
         self.fit_intercept = fit_intercept
+        self.shared = shared
+
+    def current(self) -> Hypothesis:
+        """`shared=True` became `Thresholds(node)`, for any node."""
+        if isinstance(self.shared, str):
+            return self
+        from .thresholds import Thresholds
+
+        name = type(self).__name__
+        warnings.warn(
+            f"{name}(shared={self.shared}) is now {f'Thresholds({name}())' if self.shared else f'{name}()'}; shared goes in release 0.3.",
+            FutureWarning,
+            stacklevel=4,
+        )
+        plain = self.with_params(shared="deprecated")
+        return Thresholds(plain) if self.shared else plain
 
     @property
     def separable(self) -> bool:

@@ -56,6 +56,10 @@ class Thresholds(Hypothesis):
     def agrees(self, other: Hypothesis) -> bool:
         return super().agrees(other) and self._node.agrees(other._node)
 
+    @property
+    def pairwise(self) -> bool:
+        return self._node.pairwise
+
     def check(self, estimator: str) -> None:
         self._node.check(estimator)
 

@@ -100,8 +100,7 @@ class Tabular(Loss):
 
     def probabilities(self, mu: Array) -> np.ndarray:
         """The law over labels that the moments mu stand for; outside M, some entries are negative."""
-        polytope = self.polytope
-        return mu if isinstance(polytope, Simplex) else polytope.weights(mu)
+        return mu if self.canonical else Hull(self.table).weights(mu)
 
     def _decomposition(self) -> tuple[np.ndarray, Any]:
         """psi as rows, and the constant: a number where one does."""

@@ -44,6 +44,7 @@ class ASGD(Solver):
 
     name = "asgd"
     needs = ("value_and_gradient", "chunks")
+    streams = True
 
     def __init__(
         self,
@@ -80,6 +81,11 @@ class ASGD(Solver):
         if progress is not None:
             progress.close(Status.PASSED)
         return Solution(state.mean, value, Status.PASSED, state.steps, 1, np.nan)
+
+    def for_stream(self, n_samples: int | None) -> ASGD:
+        """The same solver for a stream of so many examples, if that is known."""
+        self.validate()
+        return self if n_samples is None else self.with_params(horizon=-(-n_samples // self.batch_size))
 
     def validate(self) -> None:
         """Hyperparameters that make sense, or one sentence."""

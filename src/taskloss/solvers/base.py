@@ -82,6 +82,7 @@ class Solver(Part):
     """Minimises an objective from a starting point. A solver is data: tolerances, and what it needs of an objective."""
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
+    streams: ClassVar[bool] = False  # whether it takes examples as they come
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         raise NotImplementedError

@@ -11,7 +11,6 @@ from scipy.sparse import issparse
 from .._arrays import array_namespace, device
 from .._checks import real_array
 from ..polytopes.base import Polytope
-from ..polytopes.simplex import Simplex
 from ..registry import Part
 
 Array = Any
@@ -199,7 +198,7 @@ def automatic(polytope: Polytope) -> Surrogate:
     from .maxentropy import Multinomial, RowMultinomial
     from .quadratic import Quadratic
 
-    if isinstance(polytope, Simplex):
+    if polytope.name == "simplex":
         return Multinomial()
     if polytope.rows is not None:
         return RowMultinomial()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ..polytopes.base import Polytope
 from ..polytopes.chain import Chain
@@ -36,6 +36,7 @@ class ChainCRF(MaxEntropy):
     def _sized(self, polytope: Polytope) -> Self:
         if self.domain is not None:
             return self
-        if not isinstance(polytope, Chain) or self.n_states not in (None, polytope.n_states):
+        chain = cast(Chain, polytope)
+        if polytope.name != Chain.name or self.n_states not in (None, chain.n_states):
             raise ValueError(f"{self!r} is for chains over its states, but the loss's labels form {polytope!r}.")
-        return self.with_params(n_states=polytope.n_states, length=polytope.length, allowed=polytope.allowed)
+        return self.with_params(n_states=chain.n_states, length=chain.length, allowed=chain.allowed)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import array_namespace
-from ..margins import Margin, Square
+from ..margins import Margin
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from .base import Array, Surrogate
@@ -102,11 +102,6 @@ class Coordinatewise(Surrogate):
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))
         return lambda u: curvature * u
-
-    def start(self, mu: np.ndarray) -> np.ndarray:
-        if isinstance(self.phi_margin, Square):  # finite everywhere: nothing to pull inside
-            return self.link(mu)
-        return super().start(mu)
 
 
 class Independent(Coordinatewise):

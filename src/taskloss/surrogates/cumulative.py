@@ -127,8 +127,7 @@ class CumulativeLink(Surrogate):
     F(v).
 
     Domain: scores v in R^(n_classes - 1) in increasing order; S is infinite unless the gap around y is open, and training
-    keeps all gaps open by mixing `smoothing` of the uniform law into labels where nothing else does (see EmpiricalRisk).
-    Where new inputs have scores out of order, `inverse_link` takes the nearest ordered ones. Moments in the simplex; h is
+    keeps all gaps open by a little of the uniform law in each label where nothing else does (`Rows.kept_ordered`). Where new inputs have scores out of order, `inverse_link` takes the nearest ordered ones. Moments in the simplex; h is
     the negative entropy, 1-strongly convex in the l1 norm; the link is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for
     P(Y <= j): a larger score means a smaller label, the other way round from all-thresholds. S is convex for each of the
     links here (their densities are log-concave).

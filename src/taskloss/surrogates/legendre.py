@@ -74,7 +74,7 @@ class Legendre(Surrogate):
         room = np.maximum(np.minimum(u - low, high - u), 1e-300)
         if self._domain.dimension == k:
             return room[..., None] * np.eye(k), room
-        if isinstance(self._domain, Simplex):  # exchanges with the largest coordinate
+        if self._domain is not None and self._domain.name == "simplex":  # exchanges with the largest coordinate
             top = u.argmax(-1)
             others = np.stack([np.delete(np.arange(k), t) for t in range(k)])[top]
             moves = np.eye(k)[others] - np.eye(k)[top][:, None]

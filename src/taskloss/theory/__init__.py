@@ -2,28 +2,54 @@
 
 from . import plots
 from .calibration import Calibration, calibration
+from .candidates import Candidate
 from .closed import margin_calibration
+from .compare import Comparison, compare
+from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
-from .learning import ASGDBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
+from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
+from .learning import ASGDBound, LearningBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
+from .maxmargin import MaxMarginReport, check_max_margin, tightened
+from .noise import MarginDistribution, margin_distribution
 from .problem import form_of, strong_convexity
 from .programs import Certificate
+from .rates import ExponentialBound, RegularisedBound, exponential_bound, regularised_bound
 from .representation import Report, check
 
 __all__ = [
     "ASGDBound",
     "Calibration",
+    "Candidate",
     "Certificate",
+    "Comparison",
+    "Cost",
+    "DecisionDistances",
     "Decomposition",
+    "ExponentialBound",
+    "LearningBound",
+    "MarginDistribution",
+    "MaxMarginReport",
     "OsokinComparison",
+    "RegularisedBound",
     "Report",
     "asgd_bound",
     "calibration",
     "check",
+    "check_max_margin",
+    "compare",
+    "crf_bound",
+    "decision_distances",
     "decompose",
+    "excess_bound",
+    "exponential_bound",
     "form_of",
     "margin_calibration",
+    "margin_distribution",
     "osokin_comparison",
+    "pass_cost",
     "plots",
+    "regularised_bound",
     "sample_size",
     "strong_convexity",
+    "tightened",
 ]

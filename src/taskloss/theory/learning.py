@@ -8,32 +8,54 @@ from typing import Any
 
 import numpy as np
 
+from ..polytopes.base import Polytope
+from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
+from .distances import _diameter
+
+# -- what all bounds share -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LearningBound:
+    """What an estimator guarantees after n examples, and every constant in it.
+
+    excess_risk: the bound on the true excess risk, through the exact zeta**. surrogate_excess: the bound on the
+    surrogate's excess risk. gradient: M, the bound on the gradients' norm. confidence: the probability with which both
+    bounds hold, None for bounds in expectation.
+    """
+
+    n: float
+    excess_risk: float
+    surrogate_excess: float
+    gradient: float
+    constants: dict[str, float]
+    confidence: float | None
+
 
 # -- averaged stochastic gradient descent ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ASGDBound:
-    """What n steps of projected averaged SGD guarantee, and every constant in it.
+class ASGDBound(LearningBound):
+    """What n steps of projected averaged SGD guarantee.
 
-    excess_risk: the bound on the expected true excess risk, through the exact zeta**. paper: the theorem's own bound,
-    4 kappa c_psi beta D C / n^(1/4) (None where the surrogate is not of Legendre type). surrogate_excess: 2 D M /
-    sqrt(n). step: the constant step size. gradient: M, the bound on the gradients' norm.
+    paper: the theorem's own bound, 4 kappa c_psi beta D C / n^(1/4) (None where the surrogate is not of Legendre type, or
+    with a confidence, of which the theorem says nothing). step: the constant step size.
     """
 
-    n: float
-    excess_risk: float
     paper: float | None
-    surrogate_excess: float
     step: float
-    gradient: float
-    constants: dict[str, float]
 
 
 def asgd_bound(
-    loss: Any, surrogate: Any = "auto", n: float = 10_000, radius: float = 1.0, kappa: float = 1.0
+    loss: Any,
+    surrogate: Any = "auto",
+    n: float = 10_000,
+    radius: float = 1.0,
+    kappa: float = 1.0,
+    confidence: float | None = None,
 ) -> ASGDBound:
     """The theorem on averaged SGD in a kernel's space, its constants computed from the loss and the surrogate.
 
@@ -41,20 +63,37 @@ def asgd_bound(
     bound uses the exact envelope zeta**, and so is never worse than the theorem's, which uses a quadratic below it.
     The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad h*(0)|), or what the bounded
     domain gives, whichever is less.
+
+    confidence: None for the expected excess risk, or the probability 1 - a with which the bound is to hold. Then the
+    surrogate's excess risk is at most 2 D M / sqrt(n) (1 + sqrt(2 log(1/a))). *Proof.* With G_i the gradient at the
+    i-th step, the regret sum_i <G_i, g_(i-1) - g*> is at most (2 D)^2 / (2 eta) + n eta M^2 / 2 = 2 D M sqrt(n) on every
+    path. Given the past, <G_i, g_(i-1) - g*> lies in an interval of length 4 D M around a mean that is at least the
+    excess risk of g_(i-1). By Azuma and Hoeffding the means exceed the regret by at most 4 D M sqrt(n log(1/a) / 2) in
+    sum, but for probability a; and the average g has at most the mean excess risk. The step needs no change. []
     """
     zeta = calibration(loss, surrogate)
     _positive(n=n, radius=radius, kappa=kappa)
     gradient, constants = _gradient(zeta, radius, kappa)
-    excess = 2 * radius * gradient / math.sqrt(n)
+    excess = 2 * radius * gradient / math.sqrt(n) * _tail(confidence)
     return ASGDBound(
         n=n,
         excess_risk=zeta.excess_risk(excess),
-        paper=_paper(constants, n, radius, kappa),
         surrogate_excess=excess,
-        step=2 * radius / (gradient * math.sqrt(n)),
         gradient=gradient,
         constants=constants,
+        confidence=confidence,
+        paper=_paper(constants, n, radius, kappa) if confidence is None else None,
+        step=2 * radius / (gradient * math.sqrt(n)),
     )
+
+
+def _tail(confidence: float | None) -> float:
+    """1 + sqrt(2 log(1/a)) for probability 1 - a: what a mean of n bounded steps pays beyond its expectation; 1 in expectation."""
+    if confidence is None:
+        return 1.0
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, or None for bounds in expectation, got {confidence}.")
+    return 1 + math.sqrt(-2 * math.log1p(-confidence))
 
 
 def _paper(constants: dict[str, float], n: float, radius: float, kappa: float) -> float | None:
@@ -73,21 +112,29 @@ def sample_size(
     kappa: float = 1.0,
     p: float | None = None,
     gamma_p: float | None = None,
+    confidence: float | None = None,
 ) -> float:
     """The n from which averaged SGD has expected true excess risk at most eps: (2 D M / zeta**(eps))^2.
 
-    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. The answer is a whole number, as
-    a float since it can be astronomic; 1 where no output can be eps worse than the best.
+    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. With a confidence, the n from which
+    the excess risk is at most eps with that probability. The answer is a whole number, as a float since it can be
+    astronomic; 1 where no output can be eps worse than the best.
     """
     zeta = calibration(loss, surrogate)
-    _positive(eps=eps, radius=radius, kappa=kappa)
     if (p is None) != (gamma_p is None):
         raise ValueError("Give both p and gamma_p, or neither.")
-    gradient, _ = _gradient(zeta, radius, kappa)
+    _positive(eps=eps, radius=radius, kappa=kappa)
     level = zeta.envelope(eps) if p is None or gamma_p is None else float(zeta.low_noise(p, gamma_p)(eps))
+    return _examples(level, radius, _gradient(zeta, radius, kappa)[0], confidence)
+
+
+def _examples(level: float, radius: float, gradient: float, confidence: float | None) -> float:
+    """The n from which averaged SGD has surrogate excess at most `level`."""
+    wanted = 2 * radius * gradient * _tail(confidence)
     if level == 0:
         return math.inf
-    return max(1.0, math.ceil((2 * radius * gradient / level) ** 2)) if math.isfinite(level) else 1.0
+    count = (wanted / level) ** 2 if math.isfinite(level) else 1.0
+    return float(max(1, math.ceil(count))) if math.isfinite(count) else math.inf
 
 
 def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, dict[str, float]]:
@@ -97,14 +144,8 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
     constants = {"c_psi": float(np.linalg.norm(problem.psi, axis=1).max())}
     if surrogate.canonical and "l2" in problem.convexity:
         beta = 1 / problem.convexity["l2"]
-        start = surrogate.inverse_link(np.zeros(phi.shape[1]))
-        constants |= {"beta": beta, "c_phi_h": float(np.linalg.norm(phi - start, axis=1).max())}
-        bound = kappa * beta * radius + constants["c_phi_h"]
-        if surrogate.domain is not None:
-            # grad h*(v) lies in D: no farther from phi(y) than D's box is
-            low, high = surrogate.domain.bounds()
-            bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
-        return kappa * bound, constants
+        bound, more = _canonical_gradient(surrogate, problem.polytope, beta, radius, kappa)
+        return bound, constants | more
     if isinstance(surrogate, Coordinatewise):
         # |dS/dv_j| = |Phi'(+-v_j)| is largest at the most wrong score that the ball allows.
         worst = abs(float(surrogate.phi_margin.derivative(np.array(-kappa * radius))))
@@ -113,6 +154,23 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
     raise ValueError(
         f"The gradients of {surrogate!r} have no bound that is known here: use a canonical or a coordinatewise surrogate."
     )
+
+
+def _canonical_gradient(
+    surrogate: Surrogate, polytope: Polytope, beta: float, radius: float, kappa: float
+) -> tuple[float, dict[str, float]]:
+    """M where grad S = grad h*(v) - phi(y) and grad h* is beta-Lipschitz."""
+    phi = np.asarray(polytope.vertices(), dtype=float)
+    start = surrogate.inverse_link(np.zeros((1, phi.shape[1])))
+    c_phi_h = float(np.linalg.norm(phi - start, axis=1).max())
+    bound = kappa * beta * radius + c_phi_h
+    if surrogate.domain == polytope:
+        bound = min(bound, _diameter(phi))  # grad h*(v) lies in M
+    elif surrogate.domain is not None:
+        # grad h*(v) lies in D: no farther from phi(y) than D's box is
+        low, high = surrogate.domain.bounds()
+        bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
+    return kappa * bound, {"beta": beta, "c_phi_h": c_phi_h}
 
 
 def _positive(**values: float) -> None:

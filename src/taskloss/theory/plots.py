@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from ..surrogates.coordinatewise import AllThresholds, OneVsAll
 from ..surrogates.cumulative import CumulativeLink
 from ..surrogates.maxentropy import Multinomial
 from .calibration import Calibration, calibration
+from .noise import MarginDistribution
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from .compare import Comparison
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#777777"
@@ -62,6 +66,53 @@ def calibration_plot(zeta: Calibration, ax: Any = None, points: int = 41) -> Any
     ax.set_title(f"{type(zeta.loss).__name__} loss, {type(zeta.surrogate).__name__}")
     ax.legend(frameon=False, fontsize=8)
     return ax
+
+
+def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int = 200) -> Any:
+    """How far decisions are from flipping: the share of inputs whose margin is at most t, with its band.
+
+    Both axes are logarithmic, so that the p of the noise condition is the slope at the left end.
+    """
+    if ax is None:
+        ax = _pyplot().subplots(figsize=(6, 4.2), layout="constrained")[1]
+    margins = distribution.margins[distribution.margins > 0]
+    if not len(margins):
+        raise ValueError("All decisions tie: there is no margin to draw.")
+    t = np.geomspace(margins[0] / 3, margins[-1] * 1.2, points)
+    low, high = distribution.band(t)
+    floor = 0.3 / len(distribution)
+    ax.fill_between(t, np.maximum(low, floor), np.maximum(high, floor), color=BLUE, alpha=0.2, lw=0)
+    share = np.where(distribution.cdf(t) > 0, distribution.cdf(t), np.nan)
+    ax.plot(t, share, color=BLUE, label=f"share of {len(distribution)} inputs, {distribution.confidence:.0%} band")
+    ax.set(xscale="log", yscale="log", xlim=(t[0], t[-1]), ylim=(floor, 1.3))
+    ax.set_xlabel(r"margin $t$: expected loss of the next best output, less that of the best")
+    ax.set_ylabel(r"$P(\gamma(X) \leq t)$")
+    ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
+    """Left the calibration functions, each in its surrogate's own units; right the sample sizes, which can be compared."""
+    if axes is None:
+        axes = _pyplot().subplots(1, 2, figsize=(11, 4.2), layout="constrained")[1]
+    eps = np.array(comparison.eps)
+    order = np.argsort(eps)
+    marks = dict(zip([c.name for c in comparison.candidates], "osD^vP*X<>ph" * 4, strict=False))
+    for candidate, colour in zip(
+        comparison.candidates, itertools.cycle([BLUE, ORANGE, GREEN, RED, PURPLE, GREY]), strict=False
+    ):
+        style = {"color": colour, "marker": marks[candidate.name], "ms": 4, "label": candidate.name}
+        ends = [found.value if np.isfinite(found.value) else found.lower for found in candidate.certificates]
+        axes[0].plot(eps[order], np.array(ends)[order], **style)
+        examples = np.array(candidate.examples)
+        if np.isfinite(examples).any():
+            axes[1].plot(eps[order], examples[order], **style)
+    axes[0].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$")
+    axes[0].set_ylabel(r"$\zeta(\varepsilon)$, in the surrogate's own units")
+    how = "in expectation" if comparison.confidence is None else f"with probability {comparison.confidence:g}"
+    axes[1].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$", ylabel=f"examples, {how}")
+    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=7)
+    return axes
 
 
 def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:
