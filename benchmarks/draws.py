@@ -168,6 +168,8 @@ def _surrogate(draw: Draw) -> Call:
         "link": {"mu": mu},
         "inverse_link": {"v": v},
     }
+    if isinstance(part, tl.surrogates.Legendre):
+        del good["potential"]  # a function of the user's own
     method = draw.pick(good)
     part, given = _altered(draw, part), draw.arguments(**good[method])
     draw.said.insert(0, f"{part!r}.{method}")
@@ -259,6 +261,8 @@ def refusal(error: Exception) -> bool:
 
     Errors of NumPy's and Python's own surface in whatever line of ours called them; a refusal surfaces in a `raise`.
     """
+    if isinstance(error, FileNotFoundError):  # Python's own sentence, which names the file
+        return True
     if not isinstance(error, ValueError | TypeError):
         return False
     frames = traceback.extract_tb(error.__traceback__)

@@ -15,28 +15,42 @@ _LARGEST = 1 << 31  # sizes beyond it are no sizes of anything that fits in memo
 
 def check_number(name: str, value: Any, above: float = -np.inf, why: str = "") -> None:
     """A finite number above a bound."""
-    if not (isinstance(value, numbers.Real) and above < value < np.inf):
+    if not (_is_real(value) and above < value < np.inf):
         bound = "" if above == -np.inf else f" above {'zero' if above == 0 else above}"
         raise ValueError(f"{name} must be a finite number{bound}, got {value!r}{why}.")
 
 
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral)
+
+
 def check_whole(name: str, value: Any, least: int = 1) -> None:
     """A whole number of at least a bound."""
-    if not (isinstance(value, numbers.Integral) and least <= value < _LARGEST):
+    if not (_is_whole(value) and least <= value < _LARGEST):
         word = {0: "zero", 1: "one"}.get(least, str(least))
         raise ValueError(f"{name} must be a whole number of at least {word}, got {value!r}.")
 
 
 def check_place(name: str, value: Any) -> None:
     """A place among columns, counted from either end."""
-    if not (isinstance(value, numbers.Integral) and abs(value) < _LARGEST):
+    if not (_is_whole(value) and abs(value) < _LARGEST):
         raise ValueError(f"{name} must be the name or the place of a column, got {value!r}.")
 
 
 def check_flag(name: str, value: Any) -> None:
     """True or False, also as NumPy has them, or 0 and 1."""
-    if not (isinstance(value, bool | np.bool_) or (isinstance(value, numbers.Integral) and value in (0, 1))):
+    if not (isinstance(value, bool | np.bool_) or (_is_whole(value) and value in (0, 1))):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value has items and a number of them: no class, and no array without dimensions."""
+    sized = isinstance(value, Sized) and isinstance(value, Iterable)
+    return sized and getattr(value, "shape", None) != () and not hasattr(value, "nnz")
 
 
 def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
@@ -62,12 +76,12 @@ def _positive(name: str, value: Any) -> None:
 
 
 def _tolerance(name: str, value: Any) -> None:
-    if not (isinstance(value, numbers.Real) and value > 0):
+    if not (_is_real(value) and value > 0):
         raise ValueError(f"{name} must be a number above zero, got {value!r}.")
 
 
 def _between(name: str, value: Any, low: float, high: float) -> None:
-    if not (isinstance(value, numbers.Real) and low <= value <= high):
+    if not (_is_real(value) and low <= value <= high):
         raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
 
 
@@ -105,8 +119,7 @@ def _words(name: str, value: Any) -> None:
 
 
 def _list(name: str, value: Any) -> None:
-    listed = isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, str | bytes)
-    if not listed or getattr(value, "shape", None) == () or hasattr(value, "nnz"):
+    if not is_list(value) or isinstance(value, str | bytes):
         raise ValueError(f"{name} must be a list, got {value!r}.")
 
 
@@ -133,16 +146,19 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(["memory", "max_iter", "max_inner", "batch_size", "n"], check_whole),
     **dict.fromkeys(["horizon", "at"], _size),
     **dict.fromkeys(
-        ["fit_intercept", "warm_start", "outliers", "shared", "prefit", "vectorised", "scale", "normalise", "boundaries"], check_flag
+        ["fit_intercept", "warm_start", "outliers", "prefit", "vectorised", "scale", "normalise", "boundaries"],
+        check_flag,
     ),
     **dict.fromkeys(["radius", "beta"], _positive),
     **dict.fromkeys(["step", "cap"], _or_none(check_number, above=0)),
     **dict.fromkeys(["low", "coef0"], check_number),
     **dict.fromkeys(["unary", "pairwise", "allowed", "state_weights"], _or_none(real_array)),
     **dict.fromkeys(["polytope", "domain"], _or_none(lambda name, value: _polytope(name, value))),
+    "shared": lambda name, value: None if isinstance(value, str) and value == "deprecated" else check_flag(name, value),
     "tol": _tolerance,
     "gamma": lambda name, value: None if value is None or isinstance(value, str) else _positive(name, value),
     "degree": _positive,
+    **dict.fromkeys(["gain", "discount"], lambda name, value: _name_or_function(name, value)),
     "kernel": lambda name, value: _name_or_function(name, value),
     **dict.fromkeys(["decoder", "refine"], _or_none(lambda name, value: _function(name, value))),
     **dict.fromkeys(

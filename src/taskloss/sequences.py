@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ._checks import is_list
 from .data.labels import _unique, absent, codes_of
 from .data.weights import example_weights
 from .losses.base import name_array
@@ -66,7 +67,7 @@ class SequenceReader:
         if isinstance(X, Packed):
             rows, offsets = X.rows, check_offsets(X.offsets, np.shape(X.rows)[0])
         else:
-            if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
+            if not is_list(X) or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
                 raise ValueError(
                     f"X must be a list of sequences, or Packed(rows, offsets); got {type(X).__name__}. A single sequence goes in a list of its own."
                 )
@@ -272,7 +273,7 @@ def _flat(y: Any) -> np.ndarray:
     if _is_flat(y):
         return _as_objects(_labels_of(y))
     values: list = []
-    for i, row in enumerate(y if hasattr(y, "__iter__") else [y]):
+    for i, row in enumerate(y if is_list(y) else [y]):
         if not _is_row(row):
             raise ValueError(f"y must hold one sequence of labels for each sequence of X, but y[{i}] is {row!r}.")
         values.extend(_labels_of(row))

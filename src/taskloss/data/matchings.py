@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import real_array
+from .._checks import is_list, real_array
 
 _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "squared": lambda a, b: (a[:, None] - b[None]) ** 2,
@@ -19,7 +19,7 @@ _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 def pair_tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray]:
     """The features of pairs of nodes, (rows, columns, p), example by example."""
-    if isinstance(X, type) or not hasattr(X, "__len__") or getattr(X, "shape", None) == ():
+    if not is_list(X):
         raise ValueError(f"X must be a list of examples, each a pair of graphs, got {X!r}.")
     tables = [_table(x, features, i) for i, x in enumerate(X)]
     if not tables:
@@ -70,7 +70,7 @@ def matchings(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> li
     """The column of each row, example by example."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if isinstance(y, type) or not hasattr(y, "__len__") or getattr(y, "shape", None) == ():
+    if not is_list(y):
         raise ValueError(f"y must hold a matching for each example, got {y!r}.")
     y = [real_array(f"Example {i} of y", row, "numbers of columns") for i, row in enumerate(y)]
     if len(y) != len(tables):

@@ -84,7 +84,7 @@ class KernelPredictor(Portable, BaseEstimator):
         """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
         fresh = copy.copy(self)  # a fit that fails must not change what an earlier one learned
         fresh._fit(X, y, sample_weight)
-        vars(self).update(vars(fresh))
+        self.__dict__.update(fresh.__dict__)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:

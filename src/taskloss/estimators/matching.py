@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import HYPERPARAMETERS
+from .._checks import HYPERPARAMETERS, is_list
 from ..data.matchings import matchings, pair_rows, pair_tables
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -189,10 +189,7 @@ class Matcher(GroupedEstimator):
             return None
         if self.decoding == "map":
             raise ValueError("decoding='map' decides by the scores alone and takes no costs: use decoding='moments'.")
-        if (
-            not (isinstance(costs, list | tuple) or (np.ndim(costs) >= 1 and isinstance(costs, np.ndarray)))
-            or len(costs) != n
-        ):
+        if not is_list(costs) or len(costs) != n:
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
         return costs if isinstance(costs, np.ndarray) else list(costs)
 

@@ -40,9 +40,10 @@ class Loss(Part):
             raise ValueError(
                 f"mu must have the {self.polytope.size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
             )
-        if len({shape[:1] for shape in shapes.values()}) > 1:
+        if len({shape[:1] for shape in shapes.values()}) > 1 or "broadcast" in str(error):
+            found = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
             raise ValueError(
-                f"{' and '.join(shapes)} must have one row for each example, got shapes {' and '.join(map(str, shapes.values()))}."
+                f"{self!r} takes one row for each example, as wide as its outputs and labels are; got {found}."
             )
 
     # -- the decomposition -------------------------------------------------------------------------------------------
