@@ -110,7 +110,8 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        z = self.loss_.decode(self.predict_moments(X))
+        mu = self.predict_moments(X)
+        z = self.loss_.decode(mu)
         check_lengths(len(z), y)
         losses = self.labels_.losses(self.loss_, z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))

@@ -207,6 +207,12 @@ class Matcher(GroupedEstimator):
         losses = self.losses(X, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        return tags
+
 
 def _by_size(loss: MatchingHamming, tables: Sequence[np.ndarray]) -> list[tuple[MatchingHamming, np.ndarray]]:
     """The loss of each size, and which examples have it."""

@@ -49,7 +49,7 @@ class Calibration:
 
     def __call__(self, eps: Any) -> Any:
         """zeta_h at each eps (the upper end where `exact` gives an interval)."""
-        eps = np.asarray(eps, dtype=float)
+        eps = real_array("eps", eps)
         values = np.array([self.exact(float(e)).value for e in eps.ravel()]).reshape(eps.shape)
         return float(values) if values.ndim == 0 else values
 
