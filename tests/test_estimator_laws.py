@@ -161,7 +161,7 @@ def test_examples_are_predicted_one_by_one(name):
     together = model.predict(inputs)
     for i in (0, count(name) - 1):
         if isinstance(model, tl.Ranker):  # a group is one example
-            rows = np.flatnonzero(GROUPS == GROUPS[i])
+            rows = np.flatnonzero(GROUPS[i] == GROUPS)
             np.testing.assert_array_equal(model.predict(inputs[rows]), model.predict(inputs, groups=GROUPS)[rows])
         else:
             close(take(together, [i]), model.predict(take(inputs, [i])))

@@ -115,6 +115,17 @@ def test_h_is_said_to_be_the_same_at_every_label_only_where_it_is(part):
     assert not part.constant_on_vertices or np.allclose(values, values[0], atol=1e-12)
 
 
+@every_surrogate
+def test_the_canonical_form_keeps_the_divergence(part):
+    if not part.calibrated:
+        pytest.skip("it has no canonical form")
+    form, rng = part.canonical_form(), np.random.default_rng(15)
+    assert form.canonical
+    assert form is part or not part.canonical
+    mu, nu = moments(part, rng), moments(part, rng)
+    np.testing.assert_allclose(form.divergence(mu, nu), part.divergence(mu, nu), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
 def test_a_label_sees_its_own_thresholds_only(link):
     """The short way at labels agrees with the one for any moments, which 1e-300 of another label asks for."""
@@ -164,7 +175,24 @@ def test_value_is_the_bregman_divergence(part):
     np.testing.assert_allclose(part.value(part.link(nu), mu), part.divergence(mu, nu), rtol=tolerance, atol=tolerance)
     if part.calibrated:
         v = scores(part, rng)
-        np.testing.assert_allclose(part.value(v, mu), part.divergence(mu, part.inverse_link(v)), rtol=1e-6, atol=1e-7)
+        there = part.inverse_link(v)
+        if part.canonical:  # v is a gradient of h at its moments, the only one where h is differentiable
+            gap = part.potential(mu) - part.potential(there) - ((mu - there) * v).sum(-1)
+            np.testing.assert_allclose(part.value(v, mu), gap, rtol=1e-6, atol=1e-7)
+        if part.differentiable:
+            np.testing.assert_allclose(part.value(v, mu), part.divergence(mu, there), rtol=1e-6, atol=1e-7)
+
+
+@every_surrogate
+def test_one_score_for_given_moments_where_h_is_differentiable(part):
+    """Two scores with the same moments give the same value everywhere; at a tie of a convolved surrogate they do not."""
+    if not (part.calibrated and part.canonical):
+        pytest.skip("scores are gradients of h for canonical links alone")
+    rng = np.random.default_rng(13)
+    v, mu = 0.3 * scores(part, rng, 200), moments(part, rng, 200)
+    there = part.inverse_link(v)
+    same = np.allclose(part.value(v, mu), part.value(part.link(there), mu), rtol=1e-5, atol=1e-6)
+    assert same == part.differentiable
 
 
 @pytest.mark.parametrize("part", [p for _, p in examples(Surrogate) if not p.calibrated], ids=repr)

@@ -100,20 +100,19 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
         for label sets (n, labels), a price for each label that is predicted.
         """
-        loss, mu = self._loss_and_moments(loss, X)
-        return self.labels_.translate(loss.decode(mu, costs), loss)
+        loss, z, _ = self._decide(X, loss, costs)
+        return self.labels_.translate(z, loss)
 
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
-        loss, mu = self._loss_and_moments(loss, X)
-        return loss.risk(loss.decode(mu, costs), mu, costs)
+        loss, z, mu = self._decide(X, loss, costs)
+        return loss.risk(z, mu, costs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        mu = self.predict_moments(X)
-        z = self.loss_.decode(mu)
+        loss, z, _ = self._decide(X, None, None)
         check_lengths(len(z), y)
-        losses = self.labels_.losses(self.loss_, z, y)
+        losses = self.labels_.losses(loss, z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -121,6 +120,11 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Loss, np.ndarray, np.ndarray]:
+        """A loss, fitted or another, the outputs decided for it, and its moments."""
+        loss, mu = self._loss_and_moments(loss, X)
+        return loss, loss.decode(mu, costs), mu
 
     def _loss_and_moments(self, loss: Any, X: Any) -> tuple[Loss, np.ndarray]:
         """A loss, fitted or another, and the moments it decodes."""

@@ -152,7 +152,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             polytope = variant.polytope
             surrogate = automatic(polytope) if self._automatic else Surrogate.resolve(self.surrogate)
             try:
-                bound = surrogate.bind(polytope)
+                bound = surrogate.bind(polytope).bind_outputs(variant)
             except ValueError as error:
                 problem = problem or error
                 continue
@@ -205,6 +205,21 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
         v = self.predict_scores(X)
         return self.surrogate_.inverse_link(v)
+
+    def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        if self.surrogate_.differentiable:
+            return super()._decide(X, loss, costs)
+        if loss is None and costs is None:
+            v = self.predict_scores(X)
+            return self.loss_, self.surrogate_.decide(v), self.surrogate_.inverse_link(v)
+        warnings.warn(
+            f"{type(self.surrogate_).__name__} was fitted for {self.loss_!r}: its moments are the same wherever two outputs tie for that loss, "
+            "and other losses or costs are decided from these moments; fit with that loss, or with a surrogate whose potential is differentiable.",
+            ConsistencyWarning,
+            stacklevel=3,
+        )
+        return super()._decide(X, loss, costs)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""

@@ -99,7 +99,9 @@ class Matcher(GroupedEstimator):
         fitted = MatchingHamming(outliers=self.unmatched == "both")
         batches, rows, order = [], [], []
         for loss, which in _by_size(fitted, tables):
-            batches.append(Batch(surrogate.bind(loss.polytope), loss.phi(np.stack([y[i] for i in which]))))
+            batches.append(
+                Batch(surrogate.bind(loss.polytope).bind_outputs(loss), loss.phi(np.stack([y[i] for i in which])))
+            )
             rows.append(pair_rows([tables[i] for i in which], scale, fitted.outliers))
             order.append(which)
         found = {"loss_": fitted, "surrogate_": surrogate, "scale_": scale, "n_features_in_": len(scale)}
@@ -144,12 +146,14 @@ class Matcher(GroupedEstimator):
         for fitted, which in _by_size(self.loss_, tables):
             rows = pair_rows([tables[i] for i in which], self.scale_, fitted.outliers)
             v = self._scores(rows).reshape(len(which), -1)
-            mu = self.surrogate_.bind(fitted.polytope).inverse_link(v)
+            surrogate = self.surrogate_.bind(fitted.polytope).bind_outputs(fitted)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
-            mu = fitted.moments_for(bound, mu)
+            mu = fitted.moments_for(bound, surrogate.inverse_link(v))
             shape = (fitted.polytope.n_rows, fitted.polytope.width)
             prices = None if costs is None else np.stack([check_prices(costs[i], shape, "pair") for i in which])
-            yield bound, which, mu, prices, bound.decode(mu, prices) if self.decoding == "moments" else fitted.decode(v)
+            own = surrogate.decide(v) if bound == fitted and prices is None else None
+            z = bound.decode(mu, prices) if own is None else own
+            yield bound, which, mu, prices, z if self.decoding == "moments" else fitted.decode(v)
 
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""

@@ -95,7 +95,7 @@ class Ranker(GroupedEstimator):
         for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
-            batches.append(Batch(surrogate.bind(bound.polytope), bound.phi(y[rows])))
+            batches.append(Batch(surrogate.bind(bound.polytope).bind_outputs(bound), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
         risk = Groups(batches, np.concatenate(group_weights))
         return hypothesis, X[np.concatenate(order)], risk, features | {"loss_": loss, "surrogate_": surrogate}
@@ -131,21 +131,23 @@ class Ranker(GroupedEstimator):
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""
-        mu = np.empty(len(self.predict_scores(X)))
-        for _, _, rows, part in self._by_size(X, groups, None):
+        mu = np.empty(_num_samples(X))
+        for _, _, rows, part, _ in self._by_size(X, groups, None):
             mu[rows] = part
         return mu
 
     def _by_size(self, X: Any, groups: Any, loss: Any) -> Any:
-        """(loss of this size, numbers of the groups, their rows, their moments) for each size of group."""
+        """(loss of this size, numbers of the groups, their rows, their moments, their rankings) for each size of group."""
         v = self.predict_scores(X)
         loss = self._loss_for(loss)
         found = self._groups(groups, len(v))
         for size, which, rows in found.by_size():
             fitted = self.loss_.bind(size)
             bound = loss.bind(size)
-            mu = self.surrogate_.bind(fitted.polytope).inverse_link(v[rows].astype(float))
-            yield bound, which, rows, fitted.moments_for(bound, mu)
+            surrogate = self.surrogate_.bind(fitted.polytope).bind_outputs(fitted)
+            mu = fitted.moments_for(bound, surrogate.inverse_link(v[rows].astype(float)))
+            own = surrogate.decide(v[rows].astype(float)) if bound == fitted else None
+            yield bound, which, rows, mu, bound.decode(mu) if own is None else own
 
     def _groups(self, groups: Any, n: int, needed: bool = False) -> GroupIds:
         if groups is None and needed:
@@ -157,17 +159,17 @@ class Ranker(GroupedEstimator):
 
         loss: another ranking loss on the same moments, such as PrecisionAt at another depth.
         """
-        z = np.empty(len(self.predict_scores(X)), dtype=np.int64)
-        for bound, _, rows, mu in self._by_size(X, groups, loss):
-            z[rows] = bound.decode(mu)
+        z = np.empty(_num_samples(X), dtype=np.int64)
+        for _, _, rows, _, found in self._by_size(X, groups, loss):
+            z[rows] = found
         return z
 
     def expected_loss(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
         """The expected loss of each group's ranking as the fitted moments estimate it, in the order of the sorted ids."""
-        found = self._groups(groups, len(self.predict_scores(X)))
+        found = self._groups(groups, _num_samples(X))
         out = np.empty(len(found))
-        for bound, which, _, mu in self._by_size(X, groups, loss):
-            out[which] = bound.bayes_risk(bound.decode(mu), mu)
+        for bound, which, _, mu, z in self._by_size(X, groups, loss):
+            out[which] = bound.bayes_risk(z, mu)
         return out
 
     def group_losses(self, X: Any, y: Any, groups: Any = None, loss: Any = None) -> np.ndarray:

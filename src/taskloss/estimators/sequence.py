@@ -286,6 +286,7 @@ class SequenceTagger(Portable, Minimiser, BaseEstimator):
 
     def _each(self, X: Any, work: Callable[..., Any], edges: bool) -> tuple[list, np.ndarray]:
         """work(forest, node marginals, edge marginals) on blocks of sequences, and offsets."""
+        check_is_fitted(self)
         law = forest_law(self.surrogate_, self.labels_.size, self.limits_)
 
         def run(forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> Any:

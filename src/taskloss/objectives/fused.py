@@ -19,6 +19,7 @@ from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
 from ..surrogates.base import Surrogate
 from ..surrogates.chaincrf import ChainCRF
+from ..surrogates.convolutional import ConvolutionalFenchelYoung, ConvolvedRisk
 from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.maxentropy import MaxEntropy
 
@@ -53,8 +54,10 @@ class Pointwise(NamedTuple):
         return sums
 
 
-def pointwise(surrogate: Surrogate) -> Pointwise | None:
-    """The compiled pass over scores of a surrogate: logistic in each coordinate, or softmax over simplices of one size."""
+def pointwise(surrogate: Surrogate) -> Pointwise | ConvolvedRisk | None:
+    """The compiled pass over scores of a surrogate: logistic in each coordinate, softmax over simplices of one size, or a convolution."""
+    if isinstance(surrogate, ConvolutionalFenchelYoung):
+        return surrogate.compiled_pass()
     if isinstance(surrogate, Coordinatewise):
         return Pointwise(_LOGISTIC, float(surrogate.low)) if isinstance(surrogate.phi_margin, Logistic) else None
     if not isinstance(surrogate, MaxEntropy):
@@ -67,6 +70,11 @@ def pointwise(surrogate: Surrogate) -> Pointwise | None:
     return Pointwise(_SOFTMAX, float(simplices[0].size))
 
 
+def starts_warm(surrogate: Surrogate) -> bool:
+    """Whether the compiled pass starts where it ended for the same rows, and so pays on few rows too."""
+    return isinstance(surrogate, ConvolutionalFenchelYoung)
+
+
 def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable[..., tuple[Any, Any]] | None:
     """(coefficients, X, targets, weights) -> sums, and the derivative in the coefficients, of one thread's rows."""
     from .scores import Rows
@@ -77,7 +85,11 @@ def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable
     if type(node) is not Linear or not plain or not dense:
         return None
     kernel = pointwise(risk.surrogate)  # type: ignore[attr-defined]
-    return None if kernel is None else _linear_pass(kernel, hypothesis.shares_weights, node.fit_intercept)
+    return (
+        None
+        if not isinstance(kernel, Pointwise)
+        else _linear_pass(kernel, hypothesis.shares_weights, node.fit_intercept)
+    )
 
 
 def _linear_pass(kernel: Pointwise, shared: bool, fit_intercept: bool) -> Callable[..., tuple[Any, Any]]:

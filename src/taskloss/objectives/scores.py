@@ -256,8 +256,10 @@ class Rows(ScoreRisk):
         targets, offset = self.targets[examples], None if self.offset is None else self.offset[examples]
         if columns is not None:
             targets, offset = targets[:, columns], None if offset is None else offset[:, columns]
-        weights = self.weights[examples]
-        return Rows(self.surrogate, targets, weights, part=True, barrier=self.barrier, offset=offset)
+        part = Rows(self.surrogate, targets, self.weights[examples], part=True, barrier=self.barrier, offset=offset)
+        if "kernel" in self.__dict__:
+            part.kernel = self.kernel
+        return part
 
     def rows_of(self, examples: Any) -> Any:
         return examples
@@ -290,7 +292,7 @@ class Rows(ScoreRisk):
         return total
 
     def risk_and_gradient(self, v: Array, out: Any = None, executor: Executor = SERIAL) -> tuple[np.ndarray, Array]:
-        kernel = fused.pointwise(self.surrogate) if executor.compiled else None
+        kernel = self.kernel if executor.compiled or fused.starts_warm(self.surrogate) else None
         if out is not v and (kernel is not None or self.offset is not None):
             v = np.array(v)
         if self.offset is not None:
@@ -302,7 +304,12 @@ class Rows(ScoreRisk):
         gradient = v if out is v or kernel is not None else np.empty_like(v)
         return self._evaluate(v, kernel, gradient), gradient
 
-    def _evaluate(self, v: Array, kernel: fused.Pointwise | None, gradient: Array) -> np.ndarray:
+    @cached_property
+    def kernel(self) -> Any:
+        """The compiled pass, one for all parts: it may remember where it ended."""
+        return fused.pointwise(self.surrogate)
+
+    def _evaluate(self, v: Array, kernel: Any, gradient: Array) -> np.ndarray:
         weights = self.weights.astype(v.dtype, copy=False)
         if kernel is not None:
             phi = self.moments(v.dtype) if self.barrier else self.targets

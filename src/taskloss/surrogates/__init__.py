@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 from ..registry import publish
 from .base import Surrogate, automatic
+from .outputs import ListedOutputs
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .chaincrf import ChainCRF as ChainCRF
+    from .convolutional import ConvolutionalFenchelYoung as ConvolutionalFenchelYoung
     from .coordinatewise import AllThresholds as AllThresholds
     from .coordinatewise import Independent as Independent
     from .coordinatewise import OneVsAll as OneVsAll
@@ -19,4 +21,4 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .mixture import Mixture as Mixture
     from .quadratic import Quadratic as Quadratic
 
-__all__ = [*publish(__name__, Surrogate), "automatic"]
+__all__ = [*publish(__name__, Surrogate), "ListedOutputs", "automatic"]

@@ -12,6 +12,7 @@ from .._arrays import array_namespace, device
 from .._checks import real_array
 from ..polytopes.base import Polytope
 from ..registry import Part
+from .outputs import Embedding
 
 Array = Any
 
@@ -27,6 +28,7 @@ class Surrogate(Part):
     `canonical`: t is the gradient of h, and then the gradient of S is t^-1(v) - phi.
     `calibrated`: the representation holds for every v (the paper's phi-calibration).
     `smooth`: second derivatives exist.
+    `differentiable`: h is, inside D, so that moments leave open no more of their scores than the link does.
     """
 
     guarded = ("potential", "link", "inverse_link", "divergence", "value", "gradient", "value_and_gradient")
@@ -39,6 +41,10 @@ class Surrogate(Part):
 
     @property
     def smooth(self) -> bool:
+        return True
+
+    @property
+    def differentiable(self) -> bool:
         return True
 
     @property
@@ -105,6 +111,18 @@ class Surrogate(Part):
     def _sized(self, polytope: Polytope) -> Self:
         return self
 
+    def bind_outputs(self, embedding: Embedding) -> Self:
+        """The same surrogate with the outputs of a loss, where it takes them; refuses other outputs than it has."""
+        return self
+
+    def canonical_form(self) -> Surrogate:
+        """The surrogate of the same h with the canonical link t = grad h."""
+        if self.canonical:
+            return self
+        from .mixture import Mixture
+
+        return Mixture([self], [1.0])
+
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     def potential(self, mu: Array) -> Array:
@@ -124,6 +142,10 @@ class Surrogate(Part):
         if self.canonical:
             return self.link(mu)
         raise NotImplementedError
+
+    def decide(self, v: Array) -> np.ndarray | None:
+        """The outputs that the scores v choose themselves, as codes of the outputs bound; None where moments decide."""
+        return None
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,13 @@ class Coordinatewise(Surrogate):
             )
         return self if self.size is not None else self.with_params(**{self._count: polytope.size + self._extra})
 
+    def canonical_form(self) -> Surrogate:
+        if self.size is None or self.phi_margin.name != "logistic":
+            return super().canonical_form()
+        from .maxentropy import MaxEntropy
+
+        return MaxEntropy(Cube(self.size, low=self.low))
+
     def _q(self, mu: Array) -> Array:
         return (mu - self.low) / (1 - self.low)
 

@@ -1,10 +1,11 @@
 """The paper's theory, computed: decompositions, the phi-calibration check, calibration functions, bounds, figures."""
 
-from . import plots
+from . import plots, plots_convolved
 from .calibration import Calibration, calibration
 from .candidates import Candidate
 from .closed import margin_calibration
 from .compare import Comparison, compare
+from .convolved import LinearCalibration, linear_calibration
 from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
 from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
@@ -27,6 +28,7 @@ __all__ = [
     "Decomposition",
     "ExponentialBound",
     "LearningBound",
+    "LinearCalibration",
     "MarginDistribution",
     "MaxMarginReport",
     "OsokinComparison",
@@ -43,11 +45,13 @@ __all__ = [
     "excess_bound",
     "exponential_bound",
     "form_of",
+    "linear_calibration",
     "margin_calibration",
     "margin_distribution",
     "osokin_comparison",
     "pass_cost",
     "plots",
+    "plots_convolved",
     "regularised_bound",
     "sample_size",
     "strong_convexity",

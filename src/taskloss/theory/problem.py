@@ -238,11 +238,16 @@ class Problem:
 
     def __init__(self, loss: Any, surrogate: Any):
         loss = Loss.resolve(loss)
-        loss, surrogate = _fit(loss, surrogate)
+        loss, surrogate = matched(loss, surrogate)
         if not surrogate.calibrated:
             raise ValueError(
                 f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence, so zeta_h is not defined; "
                 f"use a logistic, exponential or square margin."
+            )
+        if not surrogate.differentiable:
+            raise ValueError(
+                f"{surrogate!r} decides from its mixture over outputs and not from moments, so that zeta_h does not describe it; "
+                "its calibration function is at least linear: see tl.theory.linear_calibration."
             )
         self.loss: Loss = loss
         self.surrogate: Surrogate = surrogate
@@ -326,7 +331,7 @@ class Problem:
         return best
 
 
-def _fit(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
+def matched(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
     """The loss in the first embedding that the surrogate takes, and the surrogate bound to it."""
     if isinstance(surrogate, str) and surrogate == "auto":
         return loss, automatic(loss.polytope).bind(loss.polytope)
@@ -334,7 +339,7 @@ def _fit(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
     refusal: ValueError | None = None
     for variant in loss.variants():
         try:
-            return variant, surrogate.bind(variant.polytope)
+            return variant, surrogate.bind(variant.polytope).bind_outputs(variant)
         except ValueError as error:
             refusal = refusal or error
     raise refusal  # type: ignore[misc]

@@ -419,7 +419,7 @@ def _as_function(
         loss = phi
         phi = loss.phi(loss.labels())
         if isinstance(surrogate, Surrogate):
-            surrogate = surrogate.bind(loss.polytope)
+            surrogate = surrogate.bind(loss.polytope).bind_outputs(loss)
     if phi is None:
         raise ValueError("check needs phi: an array with one row per label, or a loss.")
     table = real_array("phi", phi)

@@ -1,0 +1,85 @@
+"""The picture of a convolved surrogate beside the plain one; needs the extra `plot`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..losses.base import Loss
+from .calibration import calibration
+from .convolved import linear_calibration
+from .plots import BLUE, GREY, ORANGE, RED, _pyplot
+
+
+def excess_pairs(
+    loss: Any, surrogate: Any, count: int = 4000, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Surrogate excess, task excess of the decision, and where the surrogate has a law over outputs that of a drawn output.
+
+    Laws over labels are random, and near a tie for the most part, where both are hard to tell apart; estimates are the scores of
+    other such laws, and for a convolved surrogate scores within its ties.
+    """
+    rng = np.random.default_rng(seed)
+    matrix, labels = loss.matrix(), loss.phi(loss.labels())
+    spread = 0.5 * rng.uniform(0, 1, (2, count, 1)) ** 2 / loss.n_labels
+    laws = 1 / loss.n_labels + spread * rng.normal(size=(2, count, loss.n_labels))
+    laws = np.maximum(laws, 1e-6)
+    laws /= laws.sum(-1, keepdims=True)
+    truth, mu = laws[0] @ labels, laws[1] @ labels
+    v = surrogate.link(mu)
+    risks = laws[0] @ matrix.T
+    excess = risks - risks.min(1, keepdims=True)
+    if surrogate.differentiable:
+        z, drawn = loss.decode(surrogate.inverse_link(v)), None
+    else:
+        psi = loss.psi(loss.outputs())
+        v = v + psi[loss.decode(mu)] - rng.dirichlet(np.full(len(psi), 0.7), count) @ psi
+        pi = surrogate.mixture(v)
+        z, drawn = pi.argmax(1), (pi * excess).sum(1)
+    return surrogate.value(v, truth), excess[np.arange(count), z], drawn
+
+
+def convolved_figure(
+    loss: Any = "zero-one", surrogate: Any = "multinomial", n_classes: int = 3, most: float = 0.15
+) -> Any:
+    """Task excess against surrogate excess: under the square root for a surrogate, under a line where it is convolved.
+
+    Parameters
+    ----------
+    loss : a loss on labels, or its name.
+    surrogate : a surrogate that fits it, or its name.
+    n_classes : labels, where the loss does not know how many.
+    most : the largest surrogate excess to show.
+
+    Returns
+    -------
+    The matplotlib figure.
+    """
+    from ..surrogates.convolutional import ConvolutionalFenchelYoung
+
+    loss = Loss.resolve(loss)
+    loss = loss if getattr(loss, "n_classes", n_classes) is not None else loss.bind(n_classes)
+    zeta = calibration(loss, surrogate)
+    likeliest, drawn = (
+        linear_calibration(zeta.loss, ConvolutionalFenchelYoung(surrogate), decision)
+        for decision in ("likeliest", "drawn")
+    )
+    delta = np.linspace(0, most, 61)
+    fig, (left, right) = _pyplot().subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+    s, e, _ = excess_pairs(zeta.loss, zeta.surrogate)
+    left.plot(s, e, ".", color=BLUE, ms=2, alpha=0.5, label="random laws and estimates")
+    left.plot(delta, [zeta.excess_risk(d) for d in delta], color=RED, label="most that is possible, a square root at 0")
+    left.set_title(f"{type(zeta.surrogate).__name__}")
+    s, e, d = excess_pairs(likeliest.loss, likeliest.surrogate)
+    right.plot(s, e, ".", color=BLUE, ms=2, alpha=0.5, label="likeliest output")
+    right.plot(s, d, ".", color=ORANGE, ms=2, alpha=0.5, label="output drawn from the mixture")
+    right.plot(delta, likeliest.excess_risk(delta), color=RED, label="bound for the likeliest")
+    right.plot(delta, drawn.excess_risk(delta), "--", color=GREY, label="bound for the drawn")
+    right.set_title(f"the same potential, convolved with {type(loss).__name__}")
+    top = 1.1 * zeta.excess_risk(most)
+    for ax in (left, right):
+        ax.set(xlim=(0, most), ylim=(0, top), xlabel="surrogate excess risk")
+        ax.legend(loc="upper left", fontsize=8, markerscale=4)
+    left.set_ylabel("task excess risk")
+    return fig
