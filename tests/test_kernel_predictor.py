@@ -359,6 +359,84 @@ def test_behaves_as_an_estimator(data, capsys):
     assert ordered.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
+def test_a_callable_is_a_loss_for_every_estimator(data):
+    """Listed makes the decisions of the table of its values, in any estimator, and on any fit with labels of its own."""
+    X, codes = data
+    words = np.array(["banana", "bandana", "cabana", "grape"])
+    y, loss = words[codes], tl.losses.Listed(edit_distance)
+    table = np.array([[edit_distance(z, t) for t in words] for z in words])
+    listed = tl.TaskLossEstimator(loss).fit(X, y)
+    np.testing.assert_array_equal(
+        listed.predict(X), tl.TaskLossEstimator(tl.losses.CostMatrix(table)).fit(X, y).predict(X)
+    )
+    plain = tl.CostSensitiveClassifier().fit(X, y)
+    np.testing.assert_array_equal(plain.predict(X, loss=loss), listed.predict(X))
+    np.testing.assert_allclose(plain.expected_loss(X, loss=loss), listed.expected_loss(X))
+    price = np.zeros((90, 4))
+    price[:, 0] = 100
+    assert "banana" not in listed.predict(X, costs=price)
+    some = tl.TaskLossEstimator(loss.with_params(candidates=["grapes", "banana"])).fit(X, y)
+    assert set(some.predict(X)) <= {"grapes", "banana"}
+    assert some.score(X, y) == pytest.approx(
+        -np.mean([edit_distance(z, t) for z, t in zip(some.predict(X), y, strict=True)])
+    )
+    kernel = tl.KernelPredictor(loss, alpha=1e-3).fit(X, y)
+    np.testing.assert_array_equal(kernel.predict(X), tl.KernelPredictor(edit_distance, alpha=1e-3).fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="Listed needs its function"):
+        tl.TaskLossEstimator("listed").fit(X, y)
+
+
+def test_scores_labels_that_training_never_saw(data):
+    X, codes = data
+    model = tl.KernelPredictor(lambda z, t: abs(float(z) - float(t)), alpha=1e-3).fit(X, codes)
+    assert model.score(X, codes + 100) == pytest.approx(-np.abs(model.predict(X) - codes - 100).mean())
+
+
+def test_a_file_holds_no_matrix_of_all_pairs(data):
+    """Another alpha, another loss and the weights themselves are there after loading, at the cost of their computation."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(600, 5))
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    model = tl.KernelPredictor("absolute").fit(X, y, rng.integers(0, 3, 600))
+    file = pickle.dumps(model)
+    assert len(file) < 5 * X.nbytes
+    again = pickle.loads(file)
+    new = rng.normal(size=(40, 5))
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    np.testing.assert_allclose(
+        again.predict_moments(new, alpha=1e-2), model.predict_moments(new, alpha=1e-2), atol=1e-8
+    )
+    np.testing.assert_allclose(again.predict_weights(new), model.predict_weights(new), atol=1e-8)
+    np.testing.assert_array_equal(again.predict(new, loss="squared"), model.predict(new, loss="squared"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"y": "short"},
+        {"weights": "negative"},
+        {"kernel": "gaussian"},
+        {"kernel": lambda A, B: np.full((len(A), len(B)), np.nan)},
+        {"alpha": -1.0},
+        {"candidates": []},
+    ],
+    ids=lambda c: "-".join(c),
+)
+def test_a_fit_that_fails_leaves_the_earlier_one(data, change):
+    X, y = data
+    model = tl.KernelPredictor("absolute").fit(X, y)
+    before = model.predict(X), model.alpha_, model.n_features_in_
+    old = model.get_params()
+    weights = -np.ones(50) if change.get("weights") else None
+    labels = y[:49] if change.get("y") else y[:50]
+    model.set_params(**{key: value for key, value in change.items() if key not in ("y", "weights")})
+    with pytest.raises(ValueError, match=r"\w+"):
+        model.fit(X[:50, :2], labels, weights)
+    model.set_params(**old)
+    np.testing.assert_array_equal(model.predict(X), before[0])
+    assert (model.alpha_, model.n_features_in_) == before[1:]
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -392,7 +470,13 @@ def test_lengths_and_use_before_fitting(data):
         tl.KernelPredictor().fit(X, y[:-1])
     with pytest.raises(ValueError, match="At least two examples are needed"):
         tl.KernelPredictor().fit(X[:1], y[:1])
-    with pytest.raises(Exception, match="is not fitted yet"):
-        tl.KernelPredictor().predict(X)
+    for use in (lambda model: model.predict(X), lambda model: model.score(X, y)):
+        with pytest.raises(Exception, match="is not fitted yet"):
+            use(tl.KernelPredictor())
+    model = tl.KernelPredictor(alpha=1e-3).fit(X, y)
+    for bad in (np.ones(3), -np.ones(90), np.zeros(90), np.full(90, np.nan)):
+        for use in (model.score, model.fit):
+            with pytest.raises(ValueError, match=r"^sample_weight (must be|contains|is zero)"):
+                use(X, y, sample_weight=bad)
     with pytest.raises(ValueError, match="alpha must be finite and above zero, got -1"):
         tl.KernelPredictor().fit(X, y).predict(X, alpha=-1)

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 from tests.parts import every_loss
 
-from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Loss, Squared, Tabular, TreeDistance, ZeroOne
+from taskloss.losses import (
+    Absolute,
+    Abstain,
+    CostMatrix,
+    Hamming,
+    Listed,
+    Loss,
+    Squared,
+    Tabular,
+    TreeDistance,
+    ZeroOne,
+)
 
 
 def all_pairs(loss):
@@ -74,7 +85,7 @@ def test_binding_is_idempotent_and_refuses_another_size(part):
 
 tabular = pytest.mark.parametrize(
     "loss",
-    [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance) for p in cls.examples()],
+    [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance, Listed) for p in cls.examples()],
     ids=repr,
 )
 

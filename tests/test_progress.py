@@ -21,7 +21,7 @@ class Quadratic:
     def value_and_gradient(self, theta):
         return np.atleast_1d((self.scale * (theta - 1) ** 2).sum() + 1), 2 * self.scale * (theta - 1)
 
-    def preconditioner(self, theta):
+    def preconditioner(self, theta, evaluations=0):
         return lambda gradient: gradient
 
 

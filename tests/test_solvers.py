@@ -27,7 +27,7 @@ class Plain:
 
     refresh = 12
 
-    def preconditioner(self, theta):
+    def preconditioner(self, theta, evaluations=0):
         return lambda g: g
 
 

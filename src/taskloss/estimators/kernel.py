@@ -8,20 +8,21 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
-from ..hypotheses.base import row_blocks
-from ..hypotheses.gram import gram, spectrum
-from ..losses.base import Loss
+from ..hypotheses.kernel import Kernel
+from ..losses.base import object_rows
 from ..model_files import Portable
-from ..solvers.base import Progress
-from .base import check_lengths, keep, resolve_loss
-from .weighing import Embedded, Listed, as_rows, like_rows
+from ..objectives import Rows, objective
+from ..progress import Progress, follow
+from ..solvers.base import RidgeForm
+from ..solvers.closed import ClosedForm, left_out
+from ..surrogates.quadratic import Quadratic
+from .base import check_features, keep, keep_found
+from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
-_BLOCK = 1 << 24  # kernel values that are held at one time when predicting
 
 
 class KernelPredictor(Portable, BaseEstimator):
@@ -31,6 +32,9 @@ class KernelPredictor(Portable, BaseEstimator):
     so that L is only ever evaluated, never decomposed: outputs may be strings, sets, rankings, or points on a sphere.
     For a loss with an embedding it equals ridge regression on phi(y), decoded. With the intercept the weights sum to
     one.
+
+    A pickle holds the training inputs, outputs and coefficients, but no n x n matrix: another alpha, or another loss,
+    makes the eigendecomposition anew there.
 
     Parameters
     ----------
@@ -89,27 +93,28 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         alphas = self._check_alphas()
-        X = self._inputs(X, fitting=True)
-        n = len(X) if not hasattr(X, "shape") else X.shape[0]
+        X, features = self._read(X)
+        n = X.shape[0]
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         if _num_samples(y) != n:
             raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
         if n < 2:
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
-        task = self._task(self.loss, y)
-        self.gram_ = gram(self.kernel, X, self.gamma, self.degree, self.coef0, self.kernel_params)
-        k = np.array(self.gram_(X), dtype=float)
-        scale = float(np.trace(k)) / n
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self._weights = weights * (n / weights.sum())
-        self._values, self._vectors, self._mean = spectrum(k, self.fit_intercept, self._weights)
-        self._y, self._fitted = y, task
-        self.alphas_ = alphas if alphas is not None else np.logspace(-8, 1, _GRID) * max(scale, 1e-300)
-        self.loo_risks_ = self._path(task) if alphas is None or len(alphas) > 1 else np.full(1, np.nan)
-        best = np.flatnonzero(self.loo_risks_ <= np.nanmin(self.loo_risks_)) if len(self.alphas_) > 1 else [0]
-        self.alpha_ = float(self.alphas_[best[-1]])  # of equal risks the strongest penalty
-        self._targets = self._solve(task.targets, self.alpha_)
+        weights = example_weights(sample_weight, n)
+        task = self._weighing(self.loss, y)
+        hypothesis = self._hypothesis().bind(X, weights)
+        if alphas is None:
+            alphas = np.logspace(-8, 1, _GRID) * hypothesis.scale_
+        form = _ridge(hypothesis, X, task.targets, weights)
+        risks = self._path(task, form, alphas) if len(alphas) > 1 else np.full(1, np.nan)
+        best = np.flatnonzero(risks <= np.nanmin(risks)) if len(alphas) > 1 else [0]
+        alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
+        coefficients = hypothesis.expand(form.minimiser(alpha))
+        keep_found(self, features)
+        self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
+        self._X, self._y, self._weights, self._fitted = X, y, weights, task
+        self._bound, self._expanded, self._coefficients = hypothesis, hypothesis.expanded(), coefficients
         return self
 
     def _check_alphas(self) -> np.ndarray | None:
@@ -127,50 +132,30 @@ class KernelPredictor(Portable, BaseEstimator):
             )
         return alphas
 
-    def _inputs(self, X: Any, fitting: bool) -> Any:
+    def _read(self, X: Any) -> tuple[Any, dict[str, Any]]:
+        """The inputs of a fit, and what the estimator is to know of their features; with a callable kernel any objects."""
         if callable(self.kernel):
-            if hasattr(X, "shape"):
-                return X
-            return as_rows(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=fitting)
+            return X if hasattr(X, "shape") else object_rows(X), {}
+        return check_features(self, X, [np.float64])
 
-    def _task(self, loss: Any, y: Any) -> Embedded | Listed:
-        if callable(loss) and not isinstance(loss, Loss | type):
-            return Listed(loss, y, self.candidates, self.decoder, self.vectorised, self._progress("loss"))
-        task = Embedded(resolve_loss(loss), y)
-        if self.candidates is None and self.decoder is None and task.decodes:
-            return task
-        return Listed(task.table, y, self.candidates, self.decoder, True, self._progress("loss"))
+    def _hypothesis(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, self.fit_intercept)
+
+    def _weighing(self, loss: Any, y: Any) -> Weighing:
+        progress = self._progress("loss")
+        return Weighing(loss, y, self.candidates, self.decoder, self.refine, self.vectorised, progress)
 
     def _progress(self, what: str) -> Progress | None:
-        return Progress(f"{type(self).__name__} {what}", 1.0) if self.verbose else None
+        return follow(f"{type(self).__name__} {what}", 1.0, self.verbose)
 
-    # -- the path: with R = U (S + n alpha)^-1 U' and D the roots of the weights, residuals are n alpha D^-1 R D y, and
-    # without example i they are D^-1 R D y / R_ii
-
-    def _solve(self, targets: np.ndarray, alpha: float) -> np.ndarray:
-        """Coefficients on the kernel's centres, and in the last row the intercepts."""
-        n, root = len(targets), np.sqrt(self._weights)[:, None]
-        c = root * (self._vectors @ ((self._vectors.T @ (root * targets)) / (self._values + n * alpha)[:, None]))
-        mean = self._weights @ targets / n
-        intercept = mean - self._mean @ c if self.fit_intercept else np.zeros(c.shape[1])
-        return np.vstack([c, intercept])
-
-    def _path(self, task: Embedded | Listed) -> np.ndarray:
+    def _path(self, task: Weighing, form: RidgeForm, alphas: np.ndarray) -> np.ndarray:
         """The leave-one-out risk of the task loss at each strength."""
         progress = self._progress("path")
-        shrunk = 1 / (self._values[:, None] + len(self._values) * self.alphas_)
-        diagonals = np.vstack([self._vectors[rows] ** 2 @ shrunk for rows in row_blocks(self._vectors, 512)])  # of R
-        root = np.sqrt(self._weights)[:, None]
-        rotated = self._vectors.T @ (root * task.targets)
-        inverse = 1 / np.where(root > 0, root, 1.0)  # without a weight, an example's own residual does not count
         risks = []
-        for i in range(len(self.alphas_)):
-            residuals = self._vectors @ (rotated * shrunk[:, [i]])
-            mu = task.targets - inverse * residuals / diagonals[:, [i]]
-            risks.append(float(self._weights @ task.losses(mu)) / len(mu))
+        for mu in left_out(form, alphas):
+            risks.append(float(form.weights @ task.left_out_losses(mu)))
             if progress is not None:
-                progress.count(i + 1, len(self.alphas_), f"strengths, risk {risks[-1]:.4g}")
+                progress.count(len(risks), len(alphas), f"strengths, risk {risks[-1]:.4g}")
         if progress is not None:
             progress.close("The least leave-one-out risk decides.")
         return np.array(risks)
@@ -195,57 +180,63 @@ class KernelPredictor(Portable, BaseEstimator):
         of Z outputs against Y labels, or (n, Z), a price added to each output.
         """
         task, mu = self._weigh(X, loss, alpha, costs)
-        z = task.outputs(task.decode(mu, costs))
-        if self.refine is None:
-            return z
-        return like_rows([self.refine(one, task.objective(row)) for one, row in zip(z, mu, strict=True)], z)
+        return task.decide(mu, costs)
 
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The weighted loss of each prediction, an estimate of its expectation; weights of both signs may take it below zero."""
         task, mu = self._weigh(X, loss, None, costs)
-        if self.refine is None:
-            return task.expected(task.decode(mu, costs), mu, costs)
-        z = self.predict(X, loss)
-        return np.array([task.objective(row)(one) for one, row in zip(z, mu, strict=True)])
+        return task.expected(mu, costs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
-        z = self.predict(X)
-        check_lengths(len(z), y)
-        losses = self._fitted.pairwise(z, y)
+        check_is_fitted(self)
+        losses = self._fitted.losses(self.predict(X), y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
-    def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Embedded | Listed, np.ndarray]:
+    def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Weighing, np.ndarray]:
         """What is to be decided, and the moments to decide it by."""
         check_is_fitted(self)
         if costs is not None and (self.refine is not None or self.decoder is not None):
             raise ValueError("costs are for outputs that can be listed: leave out refine and decoder, or the costs.")
-        task = self._fitted if loss is None else self._task(loss, self._y)
+        task = self._fitted if loss is None else self._weighing(loss, self._y)
         return task, self._average(X, task.targets, alpha)
 
     def _average(self, X: Any, targets: np.ndarray, alpha: float | None) -> np.ndarray:
-        check_is_fitted(self)
-        if alpha is not None and not alpha > 0:
+        """The targets averaged by the weights at X."""
+        if alpha is not None and not 0 < alpha < np.inf:
             raise ValueError(f"alpha must be finite and above zero, got {alpha!r}.")
-        same = alpha is None and targets is self._fitted.targets
-        c = self._targets if same else self._solve(targets, self.alpha_ if alpha is None else alpha)
-        X = self._inputs(X, fitting=False)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        step = max(1, _BLOCK // self.gram_.size)
-        parts = [self.gram_(X[i : i + step]) @ c[:-1] + c[-1] for i in range(0, n, step)]
-        return np.concatenate(parts) if parts else np.zeros((0, c.shape[1]))
+        if callable(self.kernel):
+            X = X if hasattr(X, "shape") else object_rows(X)
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        coefficients = self._coefficients
+        if alpha is not None or targets is not self._fitted.targets:
+            alpha = self.alpha_ if alpha is None else alpha
+            hypothesis = self._decomposed()
+            coefficients = hypothesis.expand(_ridge(hypothesis, self._X, targets, self._weights).minimiser(alpha))
+        return self._expanded.predict(coefficients, X)
+
+    def _decomposed(self) -> Kernel:
+        """The kernel with its eigendecomposition, made again after a pickle."""
+        if self._bound is None:
+            self._bound = self._hypothesis().bind(self._X, self._weights)
+        return self._bound
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_bound": None} if "_bound" in state else state
 
     @property
     def labels_(self) -> Any:
         check_is_fitted(self)
-        return self._fitted.labels
+        return self._fitted.translator.classes
 
     @property
     def classes_(self) -> Any:
         return self.labels_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_targets")
+        return hasattr(self, "_coefficients")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -253,3 +244,8 @@ class KernelPredictor(Portable, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
+
+
+def _ridge(hypothesis: Kernel, X: Any, targets: np.ndarray, weights: np.ndarray) -> RidgeForm:
+    """Kernel ridge regression on the targets, for every strength of the penalty."""
+    return ClosedForm().form(objective(hypothesis, X, Rows(Quadratic(), targets, weights), 1.0))

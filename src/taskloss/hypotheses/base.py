@@ -156,7 +156,7 @@ class Hypothesis(Part):
         coefficients = self.expand(theta)
         if not self.makes_features:
             return self.scores(coefficients, self.features(inputs))
-        blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[1]))))
+        blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[-1]))))
         parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]
         return np.concatenate(parts) if parts else self.scores(coefficients, self.features(inputs))
 
@@ -185,6 +185,10 @@ class Hypothesis(Part):
         """Features on which theta itself are the coefficients."""
         return inputs
 
+    def coordinates_of(self, inputs: Inputs, rows: slice) -> Any:
+        """`coordinates` of some rows of the training inputs, at which they may be known already."""
+        return self.coordinates(self.piece(inputs, rows))
+
     def squared_norms(self, coordinates: Any) -> np.ndarray:
         """The squared norm of the map from theta to one score, for rows in coordinates."""
         raise NotImplementedError
@@ -192,6 +196,10 @@ class Hypothesis(Part):
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         """The features' moments in theta's coordinates under weights that sum to one."""
         raise NotImplementedError
+
+    def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        """`moments`, where these may be an estimate from some of the rows, from all of them."""
+        return self.moments(inputs, weights, executor)
 
 
 def row_blocks(X: Any, rows: int) -> list[slice]:

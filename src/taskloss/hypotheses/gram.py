@@ -41,6 +41,14 @@ class Gram:
         if kernel == "rbf":
             self._fold(centres)
 
+    def __getstate__(self) -> dict[str, Any]:  # a file need not hold the centres twice
+        return {key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        if self.kernel == "rbf":
+            self._fold(self.centres)
+
     @property
     def size(self) -> int:
         return self.centres.shape[0] if hasattr(self.centres, "shape") else len(self.centres)
@@ -93,13 +101,21 @@ class Gram:
         return np.exp(k, out=k)
 
 
-def gram(kernel: Any, centres: Any, gamma: Any, degree: float, coef0: float, params: Any, X: Any = None) -> Gram:
-    """A kernel at its centres, with gamma "scale" taken from X or from the centres."""
+def gram(
+    kernel: Any,
+    centres: Any,
+    gamma: Any,
+    degree: float,
+    coef0: float,
+    params: Any,
+    X: Any,
+    weights: np.ndarray | None = None,
+) -> Gram:
+    """A kernel at its centres, with gamma "scale" taken from the rows of X as they are weighed."""
     if isinstance(gamma, str):
         if gamma != "scale":
             raise ValueError(f"gamma must be a number above zero, 'scale' or None, got {gamma!r}.")
-        X = centres if X is None else X
-        gamma = None if kernel == "precomputed" or callable(kernel) else _scale(X)
+        gamma = None if kernel == "precomputed" or callable(kernel) else _scale(X, weights)
     elif gamma is not None and not gamma > 0:
         raise ValueError(f"gamma must be a number above zero, 'scale' or None, got {gamma!r}.")
     return Gram(kernel, centres, gamma, degree, coef0, params)
@@ -170,10 +186,11 @@ def check_symmetric(k: np.ndarray) -> None:
 
 
 def whitening(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The eigenvalues above zero, largest first, and T = U S^(-1/2) of them, with T' K T = I."""
-    kept = values > 0
-    values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
-    return values, vectors / np.sqrt(values)
+    """The eigenvalues above zero, in ascending order, and T = U S^(-1/2) of them, with T' K T = I, in U's memory."""
+    first = int(np.searchsorted(values, 0.0, side="right"))
+    values, vectors = values[first:], vectors[:, first:]
+    vectors /= np.sqrt(values)
+    return values, vectors
 
 
 def _checked(values: Array, X: Any, centres: Any) -> np.ndarray:
@@ -195,9 +212,14 @@ def _squares(X: Any) -> np.ndarray:
     return np.einsum("nd,nd->n", X, X)
 
 
-def _scale(X: Any) -> float:
-    """1 / (inputs x variance), as in scikit-learn's SVC."""
-    if sparse.issparse(X):
+def _scale(X: Any, weights: np.ndarray | None) -> float:
+    """1 / (inputs x variance), as in scikit-learn's SVC, each row as often as its weight says."""
+    if weights is not None and weights.min() < weights.max():
+        share = weights / weights.sum()
+        mean = np.asarray(X.mean(axis=1)).ravel() @ share
+        variance = _squares(X if sparse.issparse(X) else X - mean) @ share / X.shape[1]
+        variance -= mean**2 if sparse.issparse(X) else 0.0
+    elif sparse.issparse(X):
         variance = X.multiply(X).mean() - X.mean() ** 2
     else:
         variance = X.var()

@@ -7,11 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from ..parallel import SERIAL, Executor
-from .base import Array, Hypothesis, Inputs, Moments
-from .gram import gram, spectrum, whitening
+from .base import Array, Hypothesis, Inputs, Moments, row_blocks
+from .gram import Gram, gram, spectrum, whitening
 from .linear import Linear
 
 _LIMIT = 20_000  # training points whose n x n matrix is still worth its eigendecomposition
+_BLOCK_NUMBERS = 1 << 22  # features in coordinates that are made at one time
 
 
 class Kernel(Linear):
@@ -23,13 +24,15 @@ class Kernel(Linear):
     than gamma, degree and coef0.
 
     theta are the coordinates in the eigenvectors of the (centred) kernel matrix in which the penalty is Euclidean and
-    the features are uncorrelated, so that the preconditioner is a diagonal, exact for the quadratic surrogate. With it
-    and fit_intercept=False this equals scikit-learn's KernelRidge at its alpha = n alpha; kernel="linear" equals
+    the features are uncorrelated under the weights of the rows, so that the Hessian of the quadratic surrogate is diagonal:
+    `solvers.ClosedForm` divides by it. With it and fit_intercept=False this equals scikit-learn's KernelRidge at its alpha = n alpha; kernel="linear" equals
     `Linear`. One eigendecomposition, of order n^3: for more than a few thousand points, `Nystrom`.
     """
 
     name = "kernel"
     basis_: Any
+    scale_: float  # the mean of k(x, x), in units of which a penalty is weak or strong
+    weights_: np.ndarray | None = None  # of the training points, where these are the centres; one on average
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Kernel(Linear):
         coef0: float = 1,
         kernel_params: dict | None = None,
         fit_intercept: bool = True,
+        shared: Any = "deprecated",
     ):
         self.kernel = kernel
         self.gamma = gamma
@@ -46,6 +50,7 @@ class Kernel(Linear):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
+        self.shared = shared
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -85,9 +90,15 @@ class Kernel(Linear):
         return self.with_params(gamma=self.expansion(inputs).gram_.gamma)
 
     def expansion(self, centres: Inputs) -> Self:
+        return self._with_coefficients(self._gram(centres, centres, None))
+
+    def expanded(self) -> Self:
+        """The same hypothesis whose theta are the coefficients on its own centres: all that prediction needs."""
+        return self._with_coefficients(self.gram_)
+
+    def _with_coefficients(self, gram: Gram) -> Self:
         bound = self.with_params()
-        bound.gram_ = bound._gram(centres, centres)
-        bound.mean_, bound.basis_ = np.zeros(bound.gram_.size), None
+        bound.gram_, bound.mean_, bound.basis_ = gram, np.zeros(gram.size), None
         return bound
 
     def diagonal(self, inputs: Inputs) -> np.ndarray:
@@ -100,16 +111,18 @@ class Kernel(Linear):
             raise ValueError(
                 f"hypothesis='kernel' decomposes an n x n matrix, and n = {n} is above {_LIMIT}; use hypothesis='nystrom'."
             )
-        weights = np.ones(n) if weights is None else weights * (n / weights.sum())
-        self.gram_ = self._gram(X, X[weights > 0])
+        weights = np.ones(n) if weights is None else weights / weights.sum() * n
+        self.gram_ = self._gram(X, X, weights)
         k = np.array(self.gram_(X), dtype=float)
+        diagonal = np.diag(k).copy()
         values, vectors, self.mean_ = spectrum(k, self.fit_intercept, weights)
-        values, basis = whitening(values, vectors)
-        self.basis_ = np.sqrt(weights)[:, None] * basis
-        self.moments_ = values / n
+        self.scale_ = max(float(weights @ diagonal) / n, 1e-300)
+        values, self.basis_ = whitening(values, vectors)
+        self.basis_ *= np.sqrt(weights)[:, None]
+        self.moments_, self.weights_ = values / n, weights
 
-    def _gram(self, centres: Any, X: Any) -> Any:
-        return gram(self.kernel, centres, self.gamma, self.degree, self.coef0, self.kernel_params, X)
+    def _gram(self, centres: Any, X: Any, weights: np.ndarray | None) -> Gram:
+        return gram(self.kernel, centres, self.gamma, self.degree, self.coef0, self.kernel_params, X, weights)
 
     # -- from coordinates to coefficients on the centres, and back ---------------------------------------------------
 
@@ -117,7 +130,7 @@ class Kernel(Linear):
         return self.basis_.shape[1]
 
     def work(self, inputs: Inputs) -> float:
-        return float(inputs.shape[0] * self.width(inputs.shape[1]))
+        return float(inputs.shape[0] * len(self.mean_))
 
     def width(self, inputs: int) -> int:
         return len(self.mean_)
@@ -148,5 +161,29 @@ class Kernel(Linear):
     def coordinates(self, inputs: Inputs) -> np.ndarray:
         return (self.gram_(inputs) - self.mean_) @ self.basis_
 
+    def coordinates_of(self, inputs: Inputs, rows: slice) -> np.ndarray:
+        # At the centres H K T = D^-1 U S^(1/2), which needs no kernel values and loses no digits where S is small.
+        if self.weights_ is None or inputs is not self.gram_.centres:
+            return super().coordinates_of(inputs, rows)
+        weights = self.weights_[rows, None]
+        z = self.basis_[rows] * (len(self.weights_) * self.moments_)
+        z /= np.where(weights > 0, weights, 1.0)
+        free = np.flatnonzero(weights == 0)
+        if len(free):
+            z[free] = self.coordinates(inputs[free + rows.start])
+        return z
+
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         return Moments(np.zeros(len(self.moments_)), self.moments_)
+
+    def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        mine = self.weights_ if inputs is self.gram_.centres else None
+        if mine is not None and np.allclose(weights * len(weights), mine, rtol=1e-12, atol=0):
+            return self.moments(inputs, weights, executor)
+
+        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            z = self.coordinates_of(inputs, rows)
+            weighted = weights[rows, None] * z
+            return weighted.sum(axis=0), z.T @ weighted
+
+        return Moments(*executor.sum(work, row_blocks(inputs, max(256, _BLOCK_NUMBERS // len(self.mean_)))))

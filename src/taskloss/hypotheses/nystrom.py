@@ -22,13 +22,14 @@ class Nystrom(Kernel):
     """g(x) = sum_j a_j k(x, c_j) + b at m centres c_j among the training points, with the penalty of `Kernel`.
 
     n_centres: how many; left out, 1000, or all points where they are fewer. centres: how they are drawn, "uniform" or
-    "leverage" (by approximate ridge leverage scores, which favour points that the others explain badly). Kernel values
-    are made block by block and never held, so that memory grows with m^2 and not with n m.
+    "leverage" (by approximate ridge leverage scores, which favour points that the others explain badly); rows of weight
+    zero are never drawn. Kernel values are held up to 64 MB and made block by block beyond, so that memory grows with m^2
+    and not with n m.
 
     With all points as centres it equals `Kernel`. theta are coordinates in which the penalty is Euclidean and the
-    features, as a sample of the rows shows them, are uncorrelated: with the preconditioner that follows, conjugate
-    gradients need a few passes over the data (Rudi, Carratino and Rosasco 2017; for Newton's steps on logistic losses
-    Marteau-Ferey, Bach and Rudi 2019).
+    features, as a sample of the rows shows them, are uncorrelated: with the preconditioner that follows, squares need a few
+    passes over the data (Rudi, Carratino and Rosasco 2017). Other surrogates are curved differently from row to row; the
+    Hessian's blocks on a sample of rows keep their passes few (after Marteau-Ferey, Bach and Rudi 2019).
     """
 
     name = "nystrom"
@@ -43,6 +44,7 @@ class Nystrom(Kernel):
         kernel_params: dict | None = None,
         centres: str = "uniform",
         fit_intercept: bool = True,
+        shared: Any = "deprecated",
         random_state: Any = 0,
     ):
         self.n_centres = n_centres
@@ -53,6 +55,7 @@ class Nystrom(Kernel):
         self.kernel_params = kernel_params
         self.centres = centres
         self.fit_intercept = fit_intercept
+        self.shared = shared
         self.random_state = random_state
 
     @classmethod
@@ -69,14 +72,14 @@ class Nystrom(Kernel):
                 "Nystrom makes kernel values as it needs them: give it the kernel, or use Kernel('precomputed')."
             )
         rng = check_random_state(self.random_state)
-        n, m = X.shape[0], self._count(X.shape[0])
-        if self.centres == "uniform":
-            chosen = rng.choice(n, m, replace=False)
-        elif self.centres == "leverage":
-            chosen = self._by_leverage(X, m, rng)
-        else:
+        if self.centres not in ("uniform", "leverage"):
             raise ValueError(f"centres must be 'uniform' or 'leverage', got {self.centres!r}.")
-        self._settle_at(X, np.sort(chosen), rng)
+        draws = _Draws(X, weights, rng)
+        m = self._count(draws.size)
+        chosen = draws.take(m)
+        if self.centres == "leverage":
+            chosen = self._by_leverage(draws, chosen)
+        self._settle_at(draws, chosen)
 
     def _count(self, n: int) -> int:
         if self.n_centres is None:
@@ -85,40 +88,39 @@ class Nystrom(Kernel):
             raise ValueError(f"n_centres must be a whole number, at least 1, got {self.n_centres!r}.")
         if self.n_centres > n:
             raise ValueError(
-                f"n_centres={self.n_centres} is more than the {n} training points to choose from; leave it out, or use hypothesis='kernel'."
+                f"n_centres={self.n_centres} is more than the {n} training points to choose from (those of weight zero are none); "
+                "leave it out, or use hypothesis='kernel'."
             )
         return self.n_centres
 
-    def _settle_at(self, X: Any, chosen: np.ndarray, rng: np.random.RandomState) -> None:
+    def _settle_at(self, draws: _Draws, chosen: np.ndarray) -> None:
         """Coordinates for centres at these rows."""
-        centres = X[chosen]
-        self.gram_ = self._gram(centres, X)
+        X, m = draws.X, len(chosen)
+        centres = X[np.sort(chosen)]
+        self.gram_ = self._gram(centres, X, draws.weights)
         values, vectors, _ = spectrum(np.array(self.gram_(centres), dtype=float), centre=False)
         _, white = whitening(values, vectors)
-        n, m = X.shape[0], len(chosen)
-        size = min(n, max(_ROWS * m, min(_MOST_ROWS, 10 * m)))
-        sample = np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))
+        rows, share = draws.sample(max(_ROWS * m, min(_MOST_ROWS, 10 * m)))
         mean, second = np.zeros(m), np.zeros((m, m))
-        for rows in row_blocks(sample, max(256, (1 << 24) // m)):
-            k = self.gram_(X[sample[rows]])
-            mean += k.sum(axis=0)
-            second += k.T @ k
-        mean /= size
-        second = white.T @ (second / size - (np.outer(mean, mean) if self.fit_intercept else 0.0)) @ white
+        for block in row_blocks(rows, max(256, (1 << 24) // m)):
+            k = self.gram_(X[rows[block]])
+            mean += share[block] @ k
+            second += k.T @ (k if draws.even else k * (share[block] * len(rows))[:, None])
+        second = white.T @ (second / len(rows) - (np.outer(mean, mean) if self.fit_intercept else 0.0)) @ white
         moments, turn = eigh((second + second.T) / 2)
         self.mean_ = mean if self.fit_intercept else np.zeros(m)
         self.moments_ = np.maximum(moments[::-1], 0.0)
         self.basis_ = white @ turn[:, ::-1]
 
-    def _by_leverage(self, X: Any, m: int, rng: np.random.RandomState) -> np.ndarray:
+    def _by_leverage(self, draws: _Draws, first: np.ndarray) -> np.ndarray:
         """Centres drawn in proportion to their ridge leverage scores, which a first, uniform draw estimates.
 
         In the first draw's coordinates f(x), with second moments c, the score at level t is sum_j f_j^2 / (c_j + t) +
         (k(x, x) - |f|^2) / t: what the centres explain, and what they do not. t is where the degrees of freedom
         sum c / (c + t) are half the number of centres, beyond which centres could not be told apart.
         """
-        first = rng.choice(X.shape[0], m, replace=False)
-        self._settle_at(X, np.sort(first), rng)
+        X, m = draws.X, len(first)
+        self._settle_at(draws, first)
         c = self.moments_
         if not c.sum() > 1e-12 * self.gram_.diagonal(X[:1]).max():  # points that are all alike
             return first
@@ -133,4 +135,34 @@ class Nystrom(Kernel):
             unexplained = np.maximum(self.gram_.diagonal(block) - (f**2).sum(1), 0.0)
             f -= self.mean_ @ self.basis_
             scores[rows] = (f**2 / (c + t)).sum(1) + unexplained / t
-        return rng.choice(X.shape[0], m, replace=False, p=scores / scores.sum())
+        return draws.take(m, scores)
+
+
+class _Draws:
+    """Random rows of X, each in proportion to its weight: a row of weight two is drawn as two equal rows would be."""
+
+    def __init__(self, X: Any, weights: np.ndarray | None, rng: np.random.RandomState):
+        self.X, self.rng = X, rng
+        self.weights = np.ones(X.shape[0]) if weights is None else weights
+        self.rows = np.flatnonzero(self.weights)
+        self.even = self.weights.min() == self.weights.max()
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def take(self, count: int, scores: np.ndarray | None = None) -> np.ndarray:
+        """Different rows of a weight above zero, each in proportion to its weight and score."""
+        if self.even and scores is None:
+            return self.rng.choice(self.size, count, replace=False)
+        if count == self.size:
+            return self.rows
+        p = self.weights[self.rows] * (1.0 if scores is None else scores[self.rows])
+        return self.rows[self.rng.choice(self.size, count, replace=False, p=p / p.sum())]
+
+    def sample(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that stand for all, in order, and their weights, which sum to one."""
+        rows = self.rows
+        if count < self.size:
+            rows = rows[np.sort(self.rng.choice(self.size, count, replace=False))]
+        return rows, self.weights[rows] / self.weights[rows].sum()

@@ -27,6 +27,7 @@ class Loss(Part):
     guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
+    takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
 
     def diagnose(self, given: dict[str, Any], error: Exception) -> None:
         shapes = {}
@@ -86,6 +87,11 @@ class Loss(Part):
     def bayes_risk(self, z: Array, mu: Array) -> np.ndarray:
         """The expected loss of predicting z where the moments are mu."""
         return (self.psi(z) * mu).sum(-1) + self.offset(z)
+
+    @property
+    def decodable(self) -> bool:
+        """Whether moments are few enough to be decoded."""
+        return True
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
         """The expected loss of outputs z, with costs that differ per example where they are given, as `decode` takes them."""
@@ -173,6 +179,17 @@ def name_array(names: Any) -> np.ndarray:
             return array
     out = np.empty(len(names), dtype=object)
     out[:] = list(names)
+    return out
+
+
+def object_rows(values: Any) -> np.ndarray:
+    """Objects of any type, one per row: arrays and columns of data frames as they are, others in an array of objects."""
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    if hasattr(values, "shape"):
+        return values
+    out = np.empty(len(values), dtype=object)
+    out[:] = list(values)
     return out
 
 

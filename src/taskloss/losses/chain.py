@@ -17,6 +17,7 @@ from .base import Array
 from .sequence import SequenceLoss
 
 _BLOCK = 1 << 22  # numbers in a block of pairwise costs
+_SEQUENCES = 1 << 12  # label sequences up to which a law over all of them can be decoded
 
 
 class ChainCost(SequenceLoss):
@@ -318,6 +319,10 @@ class SequenceZeroOne(SequenceLoss):
     @property
     def polytope(self) -> Polytope:
         return Simplex(len(self.labels()))
+
+    @property
+    def decodable(self) -> bool:
+        return float(self.n_labels) ** self.tree().n_nodes <= _SEQUENCES
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         if costs is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
+from ..solvers.base import RidgeForm
 from .fused import whole_pass
-from .preconditioners import Preconditioner, kronecker, low_rank_correction
+from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction
+from .ridge import ridge_form
 from .scores import Curvature, ScoreRisk
 from .stochastic import Chunk
 
@@ -30,6 +33,11 @@ _SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
 _SAMPLE_LEAST = 128  # nor fewer rows than that
 _CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
 _CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
+_BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are estimated, the fewest and the most
+_BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
+_BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
+_BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of one in an evaluation
+_BLOCK_FACTORS = 1 << 24  # numbers in all their factors
 
 
 class Piece(NamedTuple):
@@ -67,10 +75,11 @@ class PenalisedRisk:
             not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
         )
+        dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
+        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
         self.fused = whole_pass(hypothesis, inputs, risk) if self.executor.compiled else None
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
-        self.pieces = self._cut()
 
     # -- the solver's layout: one column for each independent problem ------------------------------------------------
 
@@ -83,12 +92,13 @@ class PenalisedRisk:
     def with_alpha(self, alpha: float) -> PenalisedRisk:
         """The same risk under another penalty, on the same pieces."""
         other = object.__new__(PenalisedRisk)
-        other.__dict__ |= self.__dict__ | {"alpha": alpha}
+        other.__dict__ |= self.__dict__ | {"alpha": alpha, "pieces": self.pieces}
         return other
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
-    def _cut(self) -> list[Piece]:
+    @cached_property
+    def pieces(self) -> list[Piece]:
         hypothesis, risk, n = self.hypothesis, self.risk, self.risk.n_rows
         d, k = hypothesis.width(self.inputs.shape[1]), risk.n_scores
         itemsize, threads = self.inputs.dtype.itemsize, self.executor.threads
@@ -186,13 +196,18 @@ class PenalisedRisk:
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
-    def preconditioner(self, theta: Array) -> Preconditioner:
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
         """An approximate inverse Hessian at theta: exact for the quadratic surrogate where X is dense and not too wide.
 
         It is that of one mean curvature for all rows, each weighed by how curved its own term is (at a good fit most are
-        flat), with a low-rank correction where curvatures vary and that pays.
+        flat), with a low-rank correction where curvatures vary and that pays. After some evaluations it is that of the
+        Hessian's diagonal blocks, once these cost no more than the evaluations did: at worst the work is doubled.
         """
         hypothesis, theta = self.hypothesis, self.unflatten(theta)
+        late = hypothesis.whitened or evaluations >= _BLOCK_EVALUATIONS
+        blocks = self._blocks(theta, evaluations) if self.blocks and late else None
+        if blocks is not None:
+            return lambda gradient: self.flatten(blocks(self.unflatten(gradient)))
         n, d, k = self.risk.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
         most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
         rows, curvature = self._curvature(theta, min(_SAMPLE_ROWS, most, max(512, _SAMPLE_SCORES // k)))
@@ -224,6 +239,34 @@ class PenalisedRisk:
                 )
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
 
+    def _blocks(self, theta: Array, evaluations: int) -> Preconditioner | None:
+        """The inverse of the Hessian's blocks, from as many rows as the evaluations so far have paid for; None for too few."""
+        hypothesis, n, k = self.hypothesis, self.risk.n_rows, self.risk.n_scores
+        m, r = hypothesis.width(self.inputs.shape[1]), max(1, hypothesis.rank(self.inputs))
+        factors = 1 if hypothesis.shares_weights else k
+        evaluation = 2 * hypothesis.work(self.inputs) * k
+        if self.pieces[0].features is None:
+            evaluation += hypothesis.work(self.inputs) * (self.inputs.shape[1] + 16)  # an exponential counts as so many
+        paid = _BLOCK_SPEED * evaluations * evaluation - factors * r**3 / 3
+        least, enough = (min(n, rows * r) for rows in _BLOCK_ROWS)
+        count = min(enough, int(paid / (factors * r**2 + m * r)))
+        if count < least or factors * r**2 > _BLOCK_FACTORS:
+            return None
+        most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
+        rows, curvature = self._curvature(theta, min(n, most, _BLOCK_CANDIDATES * count))
+        if curvature is None or np.ptp(curvature.traces) <= 1e-6 * curvature.traces.max():
+            return None
+        chosen = _systematic(curvature.weights * np.maximum(curvature.traces, 1e-3 * curvature.traces.mean()), count)
+        weights = curvature.weights[chosen.rows] / chosen.shares
+        at = np.arange(n)[rows][chosen.rows]
+        z = hypothesis.coordinates(hypothesis.piece(self.inputs, at))
+        own = Curvature(weights, curvature.matrices[chosen.rows])
+        shared, fit_intercept = hypothesis.shares_weights, hypothesis.fit_intercept
+        try:
+            return block_diagonal(z, own, self.alpha, shared, fit_intercept, self.executor)
+        except np.linalg.LinAlgError:  # rounding, where the penalty is far below the curvature
+            return None
+
     def _curvature(self, theta: Array, count: int) -> tuple[Any, Curvature | None]:
         """The curvature of about so many rows, evenly spread, with weights that sum to those of all rows; and which rows."""
         examples = self.risk.spread(count)
@@ -234,6 +277,10 @@ class PenalisedRisk:
             return rows, None
         scale = self.risk.row_weights.sum() / curvature.weights.sum()
         return rows, Curvature(curvature.weights * scale, curvature.matrices)
+
+    def ridge_form(self) -> RidgeForm | None:
+        """The same function as ridge regression in principal coordinates; None where it is not."""
+        return ridge_form(self.hypothesis, self.inputs, self.risk, self.alpha, self.executor)
 
     # -- what a stochastic solver asks -------------------------------------------------------------------------------
 
@@ -252,3 +299,23 @@ class PenalisedRisk:
             examples = order[some]
             inputs = self.hypothesis.piece(self.inputs, self.risk.rows_of(examples))
             yield Chunk(self.hypothesis, inputs, self.risk.take(examples), scale)
+
+
+class _Sample(NamedTuple):
+    """Some rows, and with what share of certainty each of them was to be among them."""
+
+    rows: np.ndarray
+    shares: np.ndarray
+
+
+def _systematic(sizes: np.ndarray, count: int) -> _Sample:
+    """About so many rows, each taken with a share in proportion to its size, or for certain: the same ones every time."""
+    shares = np.ones(len(sizes))
+    if count < len(sizes):
+        scale = sizes.sum() / count
+        for _ in range(8):  # rows that are certain leave the others more
+            shares = np.minimum(1.0, sizes / scale)
+            scale *= shares.sum() / count
+    ends = np.floor(np.cumsum(shares) + 0.5 + 1e-9)
+    rows = np.flatnonzero(np.diff(ends, prepend=0.0) > 0)
+    return _Sample(rows, shares[rows])

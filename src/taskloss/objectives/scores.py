@@ -142,6 +142,10 @@ class ScoreRisk(ABC):
         """The same risk with targets in memory as the scores will be: "C" by rows, "F" by columns."""
         return self
 
+    def squared_distance_targets(self) -> np.ndarray | None:
+        """t, where the risk is sum_i w_i |v_i - t_i|^2 / 2; None where it is no such sum."""
+        return None
+
     # -- values ------------------------------------------------------------------------------------------------------
 
     def value_and_gradient(self, v: Scores, out: Any = None) -> tuple[np.ndarray, Scores]:
@@ -270,6 +274,11 @@ class Rows(ScoreRisk):
 
     def shifted(self, offset: np.ndarray) -> Rows:
         return self._with(offset=offset if self.offset is None else self.offset + offset)
+
+    def squared_distance_targets(self) -> np.ndarray | None:
+        if not self.surrogate.squared_distance:
+            return None
+        return self.targets if self.offset is None else self.targets - self.offset
 
     def moments(self, dtype: Any) -> Array:
         """The targets as numbers of the scores' kind."""

@@ -7,6 +7,7 @@ from .base import Solution, Solver, Status
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .asgd import ASGD as ASGD
+    from .closed import ClosedForm as ClosedForm
     from .descent import LBFGS as LBFGS
     from .descent import Newton as Newton
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -19,16 +20,46 @@ _STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has
 class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
-    `refresh` says after how many steps its preconditioner is worth making anew.
+    `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
+    evaluations that were needed so far.
     """
 
     refresh: int
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
 
-    def preconditioner(self, theta: Array) -> Any: ...
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Any: ...
 
     def hessian(self, theta: Array) -> Any: ...
+
+
+@dataclass(frozen=True)
+class RidgeForm:
+    """f(A, b) = sum_i w_i |z_i A + b - t_i|^2 / 2 + alpha/2 |A|^2 in principal coordinates z: what a closed form needs.
+
+    The coordinates are uncorrelated under the weights w, which sum to one: their second moments are the diagonal `moments`
+    (r,). With an intercept b they have mean zero, and without one b is zero.
+
+    correlations: sum_i w_i z_i (t_i - mean)', (r, k). mean: of the targets t, or zero without an intercept.
+    coordinates(rows): z of a block of examples. theta(A, b): the same point as the objective's parameters, and
+    pullback(gradient) its adjoint: the derivatives in A and b from those in theta.
+    """
+
+    alpha: float
+    moments: np.ndarray
+    correlations: np.ndarray
+    mean: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    fit_intercept: bool
+    coordinates: Callable[[slice], np.ndarray]
+    theta: Callable[[np.ndarray, np.ndarray], Array]
+    pullback: Callable[[Array], tuple[np.ndarray, np.ndarray]]
+
+    def minimiser(self, alpha: float | None = None) -> Array:
+        """theta at A = correlations / (moments + alpha) and b = mean, at the form's own alpha or another."""
+        alpha = self.alpha if alpha is None else alpha
+        return self.theta(self.correlations / (self.moments + alpha)[:, None], self.mean)
 
 
 class Status(enum.Enum):

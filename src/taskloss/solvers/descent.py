@@ -168,9 +168,9 @@ class _Preconditioner:
         self.make = objective.preconditioner
         self.next, self.every, self.iteration = 0, every, 0
 
-    def at(self, theta: Array) -> None:
+    def at(self, theta: Array, evaluations: int) -> None:
         if self.iteration == self.next:
-            self.apply = self.make(theta)
+            self.apply = self.make(theta, evaluations)
             self.next = max(self.every, 2 * self.next)
         self.iteration += 1
 
@@ -195,7 +195,7 @@ class LBFGS(Descent):
 
         def direction(search: _Search) -> Array:
             nonlocal scale
-            precondition.at(search.theta)
+            precondition.at(search.theta, search.evaluations)
             if search.change is not None:
                 s, y = search.change, search.gradient_change
                 curvature = dot(s, y)
@@ -235,10 +235,11 @@ class Newton(Descent):
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
         precondition = _Preconditioner(objective, 2)
         first: np.ndarray | None = None
+        products = 0
 
         def direction(search: _Search) -> Array:
-            nonlocal first
-            precondition.at(search.theta)
+            nonlocal first, products
+            precondition.at(search.theta, search.evaluations + products)
             product = objective.hessian(search.theta)
             r = -search.gradient
             z = precondition(r)
@@ -252,6 +253,7 @@ class Newton(Descent):
             d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
             for _ in range(self.max_inner):
                 hp = product(p)
+                products += 1
                 curvature = dot(p, hp)
                 live = (curvature > 0) & (size > target)
                 if not live.any():

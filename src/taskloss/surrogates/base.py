@@ -34,6 +34,7 @@ class Surrogate(Part):
     guarded = ("potential", "link", "inverse_link", "divergence", "value", "gradient", "value_and_gradient")
     canonical: ClassVar[bool] = True
     ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
+    squared_distance: ClassVar[bool] = False  # S is |v - phi|^2 / 2, whose risk a closed form minimises
 
     @property
     def calibrated(self) -> bool:

@@ -16,6 +16,7 @@ class Quadratic(Surrogate):
     """
 
     name = "quadratic"
+    squared_distance = True
 
     def potential(self, mu: Array) -> Array:
         return array_namespace(mu).sum(mu**2, axis=-1) / 2
