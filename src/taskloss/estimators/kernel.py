@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
 from ..hypotheses.kernel import Kernel
 from ..losses.base import object_rows
@@ -86,12 +86,6 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
-        fresh = copy.copy(self)  # a fit that fails must not change what an earlier one learned
-        fresh._fit(X, y, sample_weight)
-        self.__dict__.update(fresh.__dict__)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         alphas = self._check_alphas()
         X, features = self._read(X)
         n = X.shape[0]
