@@ -67,7 +67,7 @@ def test_a_part_says_which_argument_made_it_fail():
         (lambda: multinomial.value([[1, 2, 3]], v), "v must be an array"),
         (lambda: multinomial.value(v, np.zeros((4, 3))), "v and phi must have the same rows"),
         (lambda: multinomial.value(v, np.zeros((2, 4))), "phi must have 3 coordinates"),
-        (lambda: tl.surrogates.Multinomial("a").inverse_link(v), "n_classes must be a whole number"),
+        (lambda: tl.surrogates.RowMultinomial("a", 3).inverse_link(v), "n_rows must be a whole number"),
         (lambda: zero_one.decode("a"), "mu must be moments"),
         (lambda: zero_one.decode(np.zeros((2, 4))), "mu must have the 3 moments"),
         (lambda: zero_one([0, 1], [0, 1, 2]), "takes one row for each example"),

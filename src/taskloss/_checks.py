@@ -123,10 +123,17 @@ def _list(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a list, got {value!r}.")
 
 
+def _places(name: str, value: Any) -> None:
+    """A list of places, -1 for none."""
+    _list(name, value)
+    for place in value:
+        check_whole(name, place, -1)
+
+
 def _names(name: str, value: Any) -> None:
     """A list of labels, each of which can be told from the others."""
     _list(name, value)
-    if not all(isinstance(label, Hashable) for label in value) or hasattr(value, "columns") or np.ndim(value) != 1:
+    if hasattr(value, "columns") or not all(isinstance(label, Hashable) for label in value):
         raise ValueError(f"{name} must be a list of labels, got {value!r}.")
 
 
@@ -169,12 +176,14 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "separator": lambda name, value: _words(name, value),
     "order": _or_none(lambda name, value: _names(name, value)),
     "parts": _or_none(lambda name, value: _list(name, value)),
-    "parents": _or_none(lambda name, value: _list(name, value)),
+    "parents": _or_none(lambda name, value: _places(name, value)),
+    "transition_features": lambda name, value: None if isinstance(value, str) or value is None else _list(name, value),
     "tree": _or_none(lambda name, value: _list(name, value)),
     "verbose": lambda name, value: check_whole(name, value, 0),
     "empty": lambda name, value: _between(name, value, 0, 1),
     "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),
     "unmatched": _text(None, "columns", "both"),
+    "centres": _text("uniform", "leverage"),
     "decoding": _text("moments", "map"),
 }
 

@@ -253,7 +253,7 @@ def as_labels(X: Any, y: Any) -> Any:
 
 def _is_row(value: Any) -> bool:
     """Whether a value is a sequence of labels, and no label."""
-    return hasattr(value, "__len__") and not isinstance(value, str)
+    return is_list(value) and not isinstance(value, str)
 
 
 def _is_flat(y: Any) -> bool:

@@ -19,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, keep, keep_found
+from .base import check_features, check_lengths, keep, keep_found
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -183,8 +183,9 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
-        check_is_fitted(self)
-        losses = self._fitted.losses(self.predict(X), y)
+        z = self.predict(X)
+        check_lengths(len(z), y)
+        losses = self._fitted.losses(z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Weighing, np.ndarray]:

@@ -101,7 +101,7 @@ class Loss(Part):
 
     def worst(self, z: Array) -> np.ndarray:
         """The largest loss that each output can have."""
-        z, y = np.asarray(z), self.labels()
+        z, y = np.atleast_1d(z), self.labels()
         return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
 
     # -- the users' own names ----------------------------------------------------------------------------------------
