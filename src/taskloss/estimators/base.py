@@ -22,7 +22,7 @@ from ..objectives import Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 
-_OF_FEATURES = ("n_features_in_", "feature_names_in_")
+OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -185,13 +185,13 @@ def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str,
     """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
     X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)
-    return X, {name: getattr(fresh, name, None) for name in _OF_FEATURES}
+    return X, {name: getattr(fresh, name, None) for name in OF_FEATURES}
 
 
 def keep_found(estimator: Any, found: dict[str, Any]) -> None:
     """Set what a fit found, and forget names and numbers of features that no longer hold."""
     for name, value in found.items():
-        if value is not None or name not in _OF_FEATURES:
+        if value is not None or name not in OF_FEATURES:
             setattr(estimator, name, value)
         elif hasattr(estimator, name):
             delattr(estimator, name)

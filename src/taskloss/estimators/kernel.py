@@ -104,11 +104,11 @@ class KernelPredictor(Portable, BaseEstimator):
         risks = self._path(task, form, alphas) if len(alphas) > 1 else np.full(1, np.nan)
         best = np.flatnonzero(risks <= np.nanmin(risks)) if len(alphas) > 1 else [0]
         alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
-        coefficients = hypothesis.expand(form.minimiser(alpha))
+        coefficients, expanded = hypothesis.expand(form.minimiser(alpha)), hypothesis.expanded()
         keep_found(self, features)
         self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
         self._X, self._y, self._weights, self._fitted = X, y, weights, task
-        self._bound, self._expanded, self._coefficients = hypothesis, hypothesis.expanded(), coefficients
+        self._bound, self._expanded, self._coefficients = hypothesis, expanded, coefficients
         return self
 
     def _check_alphas(self) -> np.ndarray | None:
