@@ -18,6 +18,7 @@ WORDS = [{word for word, on in zip("uvw", row, strict=True) if on} for row in SE
 GROUPS = np.repeat(np.arange(6), 10)
 SEQUENCES = [rng.normal(size=(4, 3)) for _ in range(10)]
 TAGS = [rng.choice(["N", "V"], 4).tolist() for _ in range(10)]
+TREES = tl.Packed(np.concatenate(SEQUENCES), 4 * np.arange(11), np.tile([2, 2, -1, 0], 10))
 MAPPINGS = [[{"word": "x", "bias": 1.0}, {"word": "y"}]] * 5
 TABLES = rng.normal(size=(20, 3, 3, 2))
 MATCHINGS = np.array([rng.permutation(3) for _ in range(20)])
@@ -55,6 +56,7 @@ CASES = {
     "kernel, function": (tl.KernelPredictor(difference, alpha="loo"), (X, CODES), X),
     "tagger": (tl.SequenceTagger(), (SEQUENCES, TAGS), SEQUENCES),
     "tagger of mappings": (tl.SequenceTagger(transition_features="all"), (MAPPINGS, [["A", "B"]] * 5), MAPPINGS),
+    "tree tagger": (tl.TreeTagger(), (TREES, TAGS), TREES),
     "ranker": (tl.Ranker(), (X, CODES, GROUPS), X),
     "matcher": (tl.Matcher(), (TABLES, MATCHINGS), TABLES),
 }

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom
@@ -43,7 +44,7 @@ def smooth_surrogates():
     return [s for s in found if s.smoothness is not None]
 
 
-@pytest.mark.parametrize("surrogate", smooth_surrogates(), ids=repr)
+@pytest.mark.parametrize("surrogate", smooth_surrogates(), ids=label)
 def test_smoothness_bounds_the_second_derivative(surrogate):
     rng = np.random.default_rng(1)
     k = surrogate.size or 3
@@ -62,7 +63,7 @@ def test_smoothness_bounds_the_second_derivative(surrogate):
         (tl.surrogates.Independent("logistic", 2), [0.0, 0.0], 0.25),
         (tl.surrogates.Independent("square", 2), [0.0, 0.0], 2.0),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_smoothness_is_reached(surrogate, v, beta):
     v = np.array([v])
@@ -92,7 +93,7 @@ def test_step_is_the_theorems(data):
 # -- the iterates ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("surrogate", [tl.surrogates.Quadratic(), tl.surrogates.Multinomial(3)], ids=repr)
+@pytest.mark.parametrize("surrogate", [tl.surrogates.Quadratic(), tl.surrogates.Multinomial(3)], ids=label)
 @pytest.mark.parametrize("radius", [0.5, 30.0])
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_iterates_are_the_papers(data, surrogate, radius, batch_size):
@@ -113,7 +114,7 @@ def test_iterates_are_the_papers(data, surrogate, radius, batch_size):
 
 
 @pytest.mark.parametrize("surrogate", ["quadratic", "multinomial", "one-vs-all"])
-@pytest.mark.parametrize("hypothesis", [Linear(fit_intercept=False), Nystrom(30, gamma=0.5, fit_intercept=False), Kernel(gamma=0.5, fit_intercept=False)], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("hypothesis", [Linear(fit_intercept=False), Nystrom(30, gamma=0.5, fit_intercept=False), Kernel(gamma=0.5, fit_intercept=False)], ids=label)  # fmt: skip
 def test_fit_is_a_stream_in_random_order(data, surrogate, hypothesis):
     X, y = data
     order = np.random.RandomState(3).permutation(len(X))
@@ -127,7 +128,7 @@ def test_fit_is_a_stream_in_random_order(data, surrogate, hypothesis):
     np.testing.assert_allclose(fit.predict_scores(X), stream.predict_scores(X), atol=1e-7)
 
 
-@pytest.mark.parametrize("hypothesis", ["linear", Kernel(gamma=0.5), Linear(fit_intercept=False)], ids=repr)
+@pytest.mark.parametrize("hypothesis", ["linear", Kernel(gamma=0.5), Linear(fit_intercept=False)], ids=label)
 def test_pieces_make_the_whole(data, hypothesis):
     X, y = data
     whole = classifier(hypothesis, step=0.1).partial_fit(X, y, classes=list("abc"))
@@ -280,7 +281,7 @@ def test_an_interrupt_within_the_kernel_leaves_points_and_coefficients_together(
     )
 
 
-@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.5), Kernel("polynomial", gamma=0.5, degree=2)], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.5), Kernel("polynomial", gamma=0.5, degree=2)], ids=label)
 def test_batches_may_be_empty_dense_and_sparse(data, hypothesis):
     X, y = data
     whole = classifier(hypothesis, step=0.1).partial_fit(X, y, classes=list("abc"))

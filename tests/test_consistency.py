@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.parts import label
 
 import taskloss as tl
 
@@ -35,7 +36,7 @@ def risk(loss, z):
     return np.mean([LAWS[i] @ loss.bind(4).matrix()[z[i]] for i in range(4)])
 
 
-@pytest.mark.parametrize(("loss", "surrogate"), PAIRS, ids=repr)
+@pytest.mark.parametrize(("loss", "surrogate"), PAIRS, ids=label)
 def test_risk_falls_to_the_bayes_risk(loss, surrogate):
     rng = np.random.default_rng(0)
     bayes = risk(loss, [(loss.bind(4).matrix() @ law).argmin() for law in LAWS])

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.losses import FBeta, Hamming, MatchingHamming, ZeroOne
 from taskloss.objectives import PenalisedRisk
+from taskloss.polytopes._forest import Forest
 from taskloss.solvers import ASGD
 
 
@@ -150,7 +152,7 @@ def test_the_worst_loss_is_that_of_the_output():
     assert -named.score(X, np.full(len(X), 2)) == pytest.approx(costs.to_numpy()[z, 2].mean())
 
 
-@pytest.mark.parametrize("loss", [Hamming(3), Hamming(3, weights=[1, 2, 0.5]), FBeta(3), ZeroOne(3)], ids=repr)
+@pytest.mark.parametrize("loss", [Hamming(3), Hamming(3, weights=[1, 2, 0.5]), FBeta(3), ZeroOne(3)], ids=label)
 def test_worst_is_the_largest_over_all_labels(loss):
     z = loss.outputs()
     np.testing.assert_allclose(loss.worst(z), loss.matrix().max(1))
@@ -161,6 +163,20 @@ def test_a_set_with_an_unseen_label_counts_by_the_worst():
     sets = [{"a"} if x[0] > 0 else {"b"} for x in X]
     model = tl.MultilabelClassifier().fit(X, sets)
     assert model.score(X[:2], [sets[0], {"new"}]) == pytest.approx(model.score(X[:1], sets[:1]) / 2 - 0.5)
+
+
+def test_a_position_with_an_unseen_label_is_a_mistake():
+    X, y = sequences(np.random.default_rng(0))
+    tagger = tl.SequenceTagger().fit(X, y)
+    z = tagger.predict(X[:1])[0].tolist()
+    assert tagger.score(X[:1], [z]) == 0
+    assert tagger.score(X[:1], [["new", *z[1:]]]) == pytest.approx(-1 / len(z))
+    assert tagger.score(X[:1], [["new", *z[1:]]], loss="sequence-zero-one") == -1
+    unary, pairwise = np.array([[0.0, 1], [3, 0]]), np.arange(16.0).reshape(2, 2, 2, 2)
+    loss = tl.losses.ChainCost(unary, pairwise)
+    forest = Forest.chains([3])
+    found = loss.packed_loss(forest, np.array([0, 1, 1]), np.array([1, -1, 0]))
+    assert found == unary[0, 1] + unary[1].max() + unary[1, 0] + pairwise[0, 1].max() + pairwise[1, 1].max()
 
 
 # -- the order of ordinal labels ---------------------------------------------------------------------------------------
@@ -212,7 +228,9 @@ def test_scores_that_are_no_answer_by_themselves_are_no_decision_function():
 # -- prices ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [Hamming(4), Hamming(4, weights=[1, 2, 0.5, 1]), FBeta(4), FBeta(4, beta=2)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Hamming(4), Hamming(4, weights=[1, 2, 0.5, 1]), FBeta(4), FBeta(4, beta=2)], ids=label
+)
 def test_priced_label_sets_are_the_best_by_enumeration(loss):
     rng = np.random.default_rng(3)
     mu = rng.dirichlet(np.ones(len(loss.labels())), 30) @ loss.phi(loss.labels())

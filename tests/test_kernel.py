@@ -12,6 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel, Linear, Nystrom, Thresholds
@@ -110,7 +111,7 @@ def test_precomputed_is_the_kernel_itself(data):
     )
 
 
-@pytest.mark.parametrize("surrogate", surrogates(), ids=repr)
+@pytest.mark.parametrize("surrogate", surrogates(), ids=label)
 @pytest.mark.parametrize("shared", [False, True])
 def test_linear_kernel_is_the_linear_hypothesis(data, surrogate, shared):
     X, y = data
@@ -119,7 +120,7 @@ def test_linear_kernel_is_the_linear_hypothesis(data, surrogate, shared):
     np.testing.assert_allclose(scores(kernel, surrogate, X, phi), scores(linear, surrogate, X, phi), atol=1e-5)
 
 
-@pytest.mark.parametrize("surrogate", surrogates(), ids=repr)
+@pytest.mark.parametrize("surrogate", surrogates(), ids=label)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_nystrom_with_all_centres_is_exact(data, surrogate, fit_intercept):
     X, y = data
@@ -157,7 +158,7 @@ def test_minimum_over_representer_coefficients(data):
     np.testing.assert_allclose(mine - mine.mean(1, keepdims=True), v - v.mean(1, keepdims=True), atol=1e-5)
 
 
-@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.4), Nystrom(150, gamma=0.4)], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.4), Nystrom(150, gamma=0.4)], ids=label)
 def test_weights_are_repeated_rows(data, hypothesis):
     X, y = data
     phi, surrogate = np.eye(3)[y], tl.surrogates.Multinomial(3)
@@ -168,7 +169,7 @@ def test_weights_are_repeated_rows(data, hypothesis):
     np.testing.assert_allclose(scores(again, surrogate, X[rows], phi[rows], X), weighted, atol=1e-5)
 
 
-@pytest.mark.parametrize("hypothesis", [Kernel(), Nystrom(20), Nystrom(20, centres="leverage")], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Kernel(), Nystrom(20), Nystrom(20, centres="leverage")], ids=label)
 def test_rows_without_weight_set_neither_the_bandwidth_nor_a_centre(data, hypothesis):
     X, y = data
     far = np.vstack([X, np.full((100, 3), 1e3)])
@@ -214,7 +215,7 @@ def ridge_cases():
     return [(h, weighted) for h in kinds for weighted in (False, True)]
 
 
-@pytest.mark.parametrize(("hypothesis", "weighted"), ridge_cases(), ids=repr)
+@pytest.mark.parametrize(("hypothesis", "weighted"), ridge_cases(), ids=label)
 def test_closed_form_is_the_minimum(data, hypothesis, weighted):
     """As L-BFGS finds it, rows of weight zero among the others."""
     X, y = data
@@ -247,7 +248,7 @@ def test_closed_form_goes_on_where_rounding_has_left_a_gap(data):
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "hypothesis"), [("multinomial", Linear()), ("quadratic", Thresholds(Kernel()))], ids=repr
+    ("surrogate", "hypothesis"), [("multinomial", Linear()), ("quadratic", Thresholds(Kernel()))], ids=label
 )
 def test_closed_form_says_what_it_needs(data, surrogate, hypothesis):
     with pytest.raises(ValueError, match="The closed-form solver minimises quadratic risks"):
@@ -255,7 +256,7 @@ def test_closed_form_says_what_it_needs(data, surrogate, hypothesis):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kind", [Linear(), Kernel(gamma=0.4), Nystrom(9, gamma=0.4)], ids=repr)
+@pytest.mark.parametrize("kind", [Linear(), Kernel(gamma=0.4), Nystrom(9, gamma=0.4)], ids=label)
 def test_left_out_scores_are_those_of_fits_without_the_example(data, kind, fit_intercept):
     X, y = data[0][:25], data[1][:25]
     phi, alphas = np.eye(3)[y], np.array([1e-6, 1e-2])
@@ -274,7 +275,7 @@ def test_left_out_scores_are_those_of_fits_without_the_example(data, kind, fit_i
             np.testing.assert_allclose(found[i], wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("hypothesis", [Linear(), Kernel(gamma=0.4), Kernel(gamma=0.4, fit_intercept=False)], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Linear(), Kernel(gamma=0.4), Kernel(gamma=0.4, fit_intercept=False)], ids=label)
 @pytest.mark.parametrize("shared", [False, True])
 def test_blocks_are_the_hessians_own(data, hypothesis, shared):
     """Exact where each score is a problem of its own, and where all share their weights; elsewhere block by block."""
@@ -308,7 +309,7 @@ def test_blocks_are_the_hessians_own(data, hypothesis, shared):
             assert (found * np.stack(products, axis=1)).sum() > 0
 
 
-@pytest.mark.parametrize("hypothesis", [Nystrom(80, gamma=1.0), Kernel(gamma=1.0)], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Nystrom(80, gamma=1.0), Kernel(gamma=1.0)], ids=label)
 def test_passes_grow_little_as_the_penalty_falls(hypothesis):
     """Four decades of the penalty cost less than five times the evaluations."""
     rng = np.random.default_rng(14)
@@ -328,7 +329,7 @@ def examples():
     return [h for kind in (Linear, Kernel, Nystrom, Thresholds) for h in kind.examples()]
 
 
-@pytest.mark.parametrize("hypothesis", examples(), ids=repr)
+@pytest.mark.parametrize("hypothesis", examples(), ids=label)
 def test_maps_are_linear_and_adjoint(data, hypothesis):
     X, rng = data[0], np.random.default_rng(5)
     bound = hypothesis.bind(X)
@@ -346,7 +347,7 @@ def test_maps_are_linear_and_adjoint(data, hypothesis):
     np.testing.assert_allclose(bound.pullback(z, dv), back, atol=1e-7)
 
 
-@pytest.mark.parametrize("hypothesis", examples(), ids=repr)
+@pytest.mark.parametrize("hypothesis", examples(), ids=label)
 def test_risk_derivatives(data, hypothesis):
     X, y = data
     risk = penalised(hypothesis, tl.surrogates.Multinomial(3), X, np.eye(3)[y], 0.05)
@@ -361,7 +362,7 @@ def test_risk_derivatives(data, hypothesis):
 
 
 @pytest.mark.parametrize(
-    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Nystrom(60, gamma=0.4, centres="leverage")], ids=repr
+    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Nystrom(60, gamma=0.4, centres="leverage")], ids=label
 )
 def test_theta_is_euclidean_and_uncorrelated(data, hypothesis):
     """|theta|^2 is the squared norm in the Hilbert space, and the features in coordinates have diagonal moments."""
@@ -377,7 +378,7 @@ def test_theta_is_euclidean_and_uncorrelated(data, hypothesis):
 
 
 @pytest.mark.parametrize(
-    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Thresholds(Nystrom(60, gamma=0.4))], ids=repr
+    "hypothesis", [Kernel(gamma=0.4), Nystrom(60, gamma=0.4), Thresholds(Nystrom(60, gamma=0.4))], ids=label
 )
 def test_preconditioner_is_the_inverse_hessian_of_the_quadratic(data, hypothesis):
     X, y = data
@@ -525,7 +526,7 @@ def test_warm_start_does_not_mistake_other_coordinates(data):
     np.testing.assert_allclose(model.fit(X[::-1], y[::-1]).predict_scores(X), fresh.predict_scores(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.4), Nystrom(30, gamma=0.4)], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Kernel(gamma=0.4), Nystrom(30, gamma=0.4)], ids=label)
 def test_warm_start_goes_on_where_the_inputs_are_the_same(data, hypothesis):
     X, y = data
     model = tl.CostSensitiveClassifier(hypothesis=hypothesis, warm_start=True).fit(X, y)
@@ -588,7 +589,7 @@ def test_bad_kernels_get_one_sentence(data, hypothesis, sentence):
 @pytest.mark.parametrize(
     "hypothesis",
     ["kernel", "nystrom", Kernel("linear"), Nystrom(centres="leverage"), Nystrom(5, centres="leverage")],
-    ids=repr,
+    ids=label,
 )
 def test_inputs_that_say_nothing_leave_the_intercept(hypothesis):
     X, y = np.zeros((30, 2)), np.arange(30) % 3

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.hypotheses import Kernel
@@ -256,7 +257,7 @@ def rows_for(loss, X):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("loss", structured(), ids=repr)
+@pytest.mark.parametrize("loss", structured(), ids=label)
 def test_structures_are_decoded_from_their_embedding(data, loss, fit_intercept):
     """As the same loss given as a callable would be, with every output a candidate; and as the weights say."""
     X = data[0]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
-from tests.parts import every_loss
+from tests.parts import every_loss, label
 
 from taskloss.losses import (
     Absolute,
@@ -86,7 +86,7 @@ def test_binding_is_idempotent_and_refuses_another_size(part):
 tabular = pytest.mark.parametrize(
     "loss",
     [p for cls in (ZeroOne, Absolute, Squared, Abstain, CostMatrix, TreeDistance, Listed) for p in cls.examples()],
-    ids=repr,
+    ids=label,
 )
 
 

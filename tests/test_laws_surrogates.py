@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 from sklearn.base import clone
-from tests.parts import every_surrogate, examples
+from tests.parts import every_surrogate, examples, label
 
 from taskloss import losses
 from taskloss.margins import Margin
@@ -74,7 +74,7 @@ def test_gradient_agrees_with_finite_differences(part):
 
 
 @pytest.mark.parametrize(
-    "part", [Independent("exponential", 3), OneVsAll("square", 3), CumulativeLink("probit", 4)], ids=repr
+    "part", [Independent("exponential", 3), OneVsAll("square", 3), CumulativeLink("probit", 4)], ids=label
 )
 def test_the_base_derives_value_and_gradient_from_potential_and_links(part):
     rng = np.random.default_rng(2)
@@ -195,7 +195,10 @@ def test_one_score_for_given_moments_where_h_is_differentiable(part):
     assert same == part.differentiable
 
 
-@pytest.mark.parametrize("part", [p for _, p in examples(Surrogate) if not p.calibrated], ids=repr)
+uncalibrated = [(name, part) for name, part in examples(Surrogate) if not part.calibrated]
+
+
+@pytest.mark.parametrize("part", [p for _, p in uncalibrated], ids=[n for n, _ in uncalibrated])
 def test_margins_that_are_not_calibrated_break_the_representation_beyond_the_link(part):
     v = np.full((1, part.size), 3.0)
     mu = domain_of(part).center()[None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.parts import examples
+from tests.parts import examples, label
 from tests.test_laws_surrogates import domain_of, is_kinked, moments, scores
 
 from taskloss.hypotheses import Hypothesis, Linear, Structured, Thresholds
@@ -92,18 +92,18 @@ problems = {}
 for name, surrogate in surrogates:
     for hypothesis in node_hypotheses:
         if fits(surrogate, hypothesis):
-            problems[f"rows-{name}-{hypothesis!r}"] = (rows_problem, surrogate, hypothesis, dense)
+            problems[f"rows-{name}-{label(hypothesis)}"] = (rows_problem, surrogate, hypothesis, dense)
     problems[f"rows-{name}-sparse"] = (rows_problem, surrogate, Linear(), sparse_rows)
 for hypothesis in flat:
     for surrogate in (Listwise(), Quadratic(), OneVsAll("logistic")):
-        problems[f"ranking-{surrogate!r}-{hypothesis!r}"] = (ranking_problem, surrogate, hypothesis, dense)
+        problems[f"ranking-{label(surrogate)}-{label(hypothesis)}"] = (ranking_problem, surrogate, hypothesis, dense)
     for surrogate in (RowMultinomial(), MaxEntropy(), Quadratic()):
-        problems[f"matching-{surrogate!r}-{hypothesis!r}"] = (matching_problem, surrogate, hypothesis, dense)
+        problems[f"matching-{label(surrogate)}-{label(hypothesis)}"] = (matching_problem, surrogate, hypothesis, dense)
 problems["ranking-sparse"] = (ranking_problem, Listwise(), Linear(), sparse_rows)
 for hypothesis in [part for _, part in examples(Hypothesis) if isinstance(part, Structured)]:
     for surrogate in (ChainCRF(), MaxEntropy(), Quadratic()):
         for make in (dense, sparse_rows):
-            problems[f"chains-{surrogate!r}-{hypothesis!r}-{make.__name__}"] = (
+            problems[f"chains-{label(surrogate)}-{label(hypothesis)}-{make.__name__}"] = (
                 forest_problem,
                 surrogate,
                 hypothesis,
@@ -267,7 +267,7 @@ class Counted:
 @pytest.mark.parametrize(
     "hypothesis",
     [Linear(), Linear(fit_intercept=False), Thresholds(), Thresholds(Linear(fit_intercept=False))],
-    ids=repr,
+    ids=label,
 )
 @every_compiled
 def test_large_dense_risks_go_by_one_fused_pass_and_agree(part, hypothesis):

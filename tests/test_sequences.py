@@ -13,13 +13,15 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from taskloss.hypotheses.chain import ChainLinear
 
 import taskloss as tl
+from taskloss.data.sequences import SequenceReader
+from taskloss.hypotheses.structured import ForestRows, Structured
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.polytopes import Chain, PackedChains, Simplex, Tree
-from taskloss.polytopes import packed as packed_module
-from taskloss.polytopes._forest import Forest, k_best, marginals, maximise, sample
+from taskloss.polytopes._forest import Forest
+from taskloss.polytopes._max_product import k_best, maximise
+from taskloss.polytopes._sum_product import marginals, sample
 from taskloss.surrogates import ChainCRF, MaxEntropy
 
 LABELS = np.array(["a", "b", "c"])
@@ -80,8 +82,8 @@ def test_compiled_equals_plain(kind, scale, shared, n_states):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_packed_chains_are_chains_of_each_length(monkeypatch, threads, shared, allowed):
     """Every verb on sequences of unequal lengths equals that of `Chain` on each of them, on any number of threads."""
-    monkeypatch.setattr(packed_module, "_THREAD_WORK", 1)
-    monkeypatch.setattr(packed_module, "blas_threads", lambda: threads)
+    monkeypatch.setattr("taskloss.parallel.THREAD_WORK", 1)
+    monkeypatch.setattr("taskloss.parallel.blas_threads", lambda: threads)
     rng, lengths = np.random.default_rng(5), [3, 1, 4, 2, 1, 3, 5]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     chains = PackedChains(3, offsets, allowed)
@@ -179,7 +181,7 @@ def test_no_allowed_sequence_is_refused():
         *(lambda c=c, p=p: marginals(forest, unary, p, compiled=c) for c in (True, False) for p in (free, matrices)),
         *(lambda c=c: maximise(forest, unary, free, compiled=c) for c in (True, False)),
         lambda: sample(forest, unary, free, 2, np.random.default_rng(0)),
-        lambda: maximise(forest.subset(np.array([1, 3])), unary[[3, 4, 6, 7]], free),
+        lambda: maximise(forest.take(np.array([1, 3])), unary[[3, 4, 6, 7]], free),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=sentence):
@@ -274,26 +276,25 @@ def test_sequence_zero_one_is_map():
 
 
 def enumerated_risk(
-    hypothesis: ChainLinear, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
+    hypothesis: Structured, theta: np.ndarray, X: list, y: list, weights: np.ndarray, alpha: float
 ) -> float:
     """The same objective by listing every sequence."""
-    parts = hypothesis.parts(theta)
-    mask = hypothesis.penalised()
-    k = 3
-    total = 0.0
+    parts, k = hypothesis.parts(theta), 3
+    columns = [] if hypothesis.edges is None else hypothesis.edges
+    total = alpha / 2 * ((theta**2).sum() - (parts["node"][-1] ** 2).sum())  # the intercepts are not penalised
     for x, labels, w in zip(X, y, weights / weights.sum(), strict=True):
         every = np.array(list(itertools.product(range(k), repeat=len(x))))
-        unary = x @ parts["state"] + parts.get("intercept", 0.0)
+        unary = x @ parts["node"][:-1] + hypothesis.fit_intercept * parts["node"][-1]
         unary[0] += parts.get("start", 0.0)
         unary[-1] += parts.get("end", 0.0)
         value = unary[np.arange(len(x)), every].sum(1) + parts["transition"][every[:, :-1], every[:, 1:]].sum(1)
-        if "feature_transition" in parts:
-            step = (x[:, hypothesis.columns] @ parts["feature_transition"]).reshape(-1, k, k)
+        if len(columns):
+            step = (x[:, columns] @ parts["edges"]).reshape(-1, k, k)
             value += sum(step[t][every[:, t - 1], every[:, t]] for t in range(1, len(x)))
         known = [(t, LABELS.tolist().index(label)) for t, label in enumerate(labels) if label is not None]
         agrees = np.all([every[:, t] == code for t, code in known], axis=0) if known else np.ones(len(every), bool)
         total += w * (logsumexp(value) - logsumexp(value[agrees]))
-    return total + alpha / 2 * (mask * theta**2).sum()
+    return total
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -309,32 +310,35 @@ def test_risk_equals_enumeration_and_its_gradient(options, partial):
     tagger = tl.SequenceTagger(alpha=0.3, **options)
     risk = tagger.objective(X, y, weights)
     theta = rng.normal(size=risk.start.shape)
-    value, gradient = risk.value_and_gradient(theta)
-    np.testing.assert_allclose(value[0], enumerated_risk(risk.hypothesis, theta[:, 0], X, y, weights, 0.3), rtol=1e-11)
-    step = 1e-4
-    for j in rng.choice(len(theta), 12, replace=False):
-        e = step * np.eye(len(theta))[:, [j]]
-        f = [risk.value_and_gradient(theta + t * e)[0][0] for t in (1, -1, 2, -2)]
+    if not tagger.fit_intercept:
+        risk.hypothesis.parts(theta)["node"][-1] = 0.0
+    value, gradient = risk.value_and_gradient(risk.flatten(theta))
+    np.testing.assert_allclose(value[0], enumerated_risk(risk.hypothesis, theta, X, y, weights, 0.3), rtol=1e-11)
+    step, flat = 1e-4, theta.reshape(-1, 1)
+    free = np.ones_like(theta)
+    risk.hypothesis.parts(free)["node"][-1] = tagger.fit_intercept
+    for j in rng.choice(np.flatnonzero(free), 12, replace=False):
+        e = step * np.eye(len(flat))[:, [j]]
+        f = [risk.value_and_gradient(flat + t * e)[0][0] for t in (1, -1, 2, -2)]
         np.testing.assert_allclose((8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * step), gradient[j, 0], atol=1e-8)
 
 
-@pytest.mark.parametrize("room", [1, 1 << 60])
-def test_threads_blocks_and_kept_memory_change_nothing(room, monkeypatch):
-    monkeypatch.setattr("taskloss.sequence_risk._ROOM", room)
+def test_sparse_rows_threads_and_kept_memory_change_nothing():
     rng = np.random.default_rng(0)
     X = [sparse.random(rng.integers(1, 30), 300, 0.05, "csr", random_state=rng) for _ in range(400)]
     y = [rng.integers(0, 12, x.shape[0]) for x in X]
-    tagger = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01)
-    risk = tagger.objective(X, y)
-    theta = rng.normal(size=risk.start.shape)
-    risk.value_and_gradient(2 * theta)  # what it leaves in memory must not be seen again
-    value, gradient = risk.value_and_gradient(theta)
-    parts = [tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective(X[i::4], y[i::4]) for i in range(4)]
-    other = sum(len(X[i::4]) / 400 * part.value_and_gradient(theta)[0] for i, part in enumerate(parts))
-    np.testing.assert_allclose(value, other, rtol=1e-10)
-    dense = tl.SequenceTagger(transition_features=[0, 1], alpha=0.01).objective([x.toarray() for x in X], y)
-    for one, two in zip((value, gradient), dense.value_and_gradient(theta), strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+    for options in ({}, {"transition_features": [0, 1]}):
+        tagger = tl.SequenceTagger(alpha=0.01, **options)
+        risk = tagger.objective(X, y)
+        theta = rng.normal(size=risk.start.size)[:, None]
+        risk.value_and_gradient(2 * theta)  # what it leaves in memory must not be seen again
+        value, gradient = risk.value_and_gradient(theta)
+        parts = [tagger.objective(X[i::4], y[i::4]) for i in range(4)]
+        other = sum(len(X[i::4]) / 400 * part.value_and_gradient(theta)[0] for i, part in enumerate(parts))
+        np.testing.assert_allclose(value, other, rtol=1e-10)
+        dense = tagger.objective([x.toarray() for x in X], y)
+        for one, two in zip((value, gradient), dense.value_and_gradient(theta), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
 
 
 def test_fit_reaches_the_minimum_from_scipy():
@@ -348,7 +352,7 @@ def test_fit_reaches_the_minimum_from_scipy():
         value, gradient = risk.value_and_gradient(theta[:, None])
         return value[0], gradient[:, 0]
 
-    found = minimize(f, np.zeros(len(risk.start)), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    found = minimize(f, np.zeros(risk.start.size), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
     np.testing.assert_allclose(tagger.solution_.value, found.fun, rtol=1e-9)
 
 
@@ -395,7 +399,7 @@ def test_mappings_read_as_scikit_learn_s_vectorizer_does():
     from sklearn.feature_extraction import DictVectorizer
 
     X = [[{"w": "a", "n": 2.5, "up": True, "tags": ["x", "y"]}, {"w": "b", "n": -1}], [{"tags": ("y",), "up": False}]]
-    reader = tl.sequences.SequenceReader()
+    reader = SequenceReader()
     rows, offsets = reader.fit_read(X)
     peer = DictVectorizer()
     np.testing.assert_array_equal(rows.toarray(), peer.fit_transform(X[0] + X[1]).toarray())
@@ -410,7 +414,7 @@ def test_mappings_read_as_scikit_learn_s_vectorizer_does():
 def test_nested_mappings_are_named_as_crfsuite_names_them():
     pycrfsuite = pytest.importorskip("pycrfsuite")
     item = {"w": {"a": 1.5, "b": {"c": 2.0}}, "n": 3.0}
-    reader = tl.sequences.SequenceReader()
+    reader = SequenceReader()
     rows, _ = reader.fit_read([[item]])
     theirs = dict(pycrfsuite.ItemSequence([item]).items()[0])
     assert dict(zip(reader.vocabulary, rows.toarray()[0].tolist(), strict=True)) == theirs
@@ -613,8 +617,8 @@ def test_transition_weights_of_features():
     tagger = tl.SequenceTagger(alpha=0.05, transition_features=[2, 0]).fit(X, y)
     weights, x = tagger.feature_transition_weights_, np.array([0.0, 0.0, 3.0, 0.0])
     assert weights.shape == (2, 3, 3)
-    _, pairwise = tagger._scores_of(np.stack([x, x]), Forest.chains([2]))
-    np.testing.assert_allclose(pairwise[0], tagger.transition_weights_ + 3 * weights[0])
+    v = tagger.hypothesis_.predict(tagger.theta_, ForestRows(np.stack([x, x]), Forest.chains([2])))
+    np.testing.assert_allclose(v.edges[0], tagger.transition_weights_ + 3 * weights[0])
     assert tl.SequenceTagger().fit(X, y).feature_transition_weights_.shape == (0, 3, 3)
 
 

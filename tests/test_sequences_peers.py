@@ -37,16 +37,16 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
     risk = tagger.fit(X, y).objective(X, y)
     theta = np.zeros_like(risk.start)
-    parts = risk.hypothesis.parts(theta[:, 0])
+    parts = risk.hypothesis.parts(theta)
     labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
     assert (len(found.state_features), len(found.transitions)) == (7 * 4, 4 * 4)  # every pair occurs in the data
     for (name, label), weight in found.state_features.items():
-        parts["state"][names.index(name), labels.index(label)] = weight
+        parts["node"][names.index(name), labels.index(label)] = weight
     for (before, after), weight in found.transitions.items():
         parts["transition"][labels.index(before), labels.index(after)] = weight
     theirs = trainer.logparser.last_iteration["loss"]
     # CRFsuite prints parameters and objective with six digits after the point.
-    assert len(X) * risk.value_and_gradient(theta)[0][0] == pytest.approx(theirs, rel=1e-6)
+    assert len(X) * risk.value_and_gradient(risk.flatten(theta))[0][0] == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value == pytest.approx(theirs, rel=1e-6)
     assert len(X) * tagger.solution_.value <= theirs * (1 + 1e-8)
     for x, marginals in list(zip(X, tagger.predict_marginals(X), strict=True))[:20]:
@@ -207,7 +207,7 @@ def test_bad_data_at_fit(X, y, sentence):
     ("options", "sentence"),
     [
         ({"alpha": 0.0}, r"alpha must be a finite number above zero"),
-        ({"tol": 0.0}, r"tol and max_iter must be positive"),
+        ({"tol": 0.0}, r"tol must be a number above zero"),
         ({"forbidden": [("a", "b")]}, r"The training data go from 'a' to 'b', which is forbidden"),
         ({"forbidden": [(None, "b")]}, r"The training data go from the start to 'b', which is forbidden"),
         ({"forbidden": [("a", None)]}, r"The training data go from 'a' to the end, which is forbidden"),
@@ -237,7 +237,7 @@ def test_bad_options(options, sentence):
 
 
 def test_losses_are_checked_before_the_fit(monkeypatch):
-    monkeypatch.setattr(tl.SequenceTagger, "_minimise", lambda *_: pytest.fail("the fit began"))
+    monkeypatch.setattr(tl.SequenceTagger, "_fit_to", lambda *_: pytest.fail("the fit began"))
     for loss in (ChainCost(np.eye(2), np.ones((2, 2))), ChainHamming(state_weights=[1.0])):
         with pytest.raises(ValueError, match="must be"):
             tl.SequenceTagger(loss).fit(GOOD, TAGS)
@@ -248,7 +248,10 @@ def test_bad_weights():
     scorer = ChainHamming().scorer()
     for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [np.nan, 1.0]):
         for call in (tagger.fit, tagger.score, lambda X, y, w: scorer(tagger, X, y, w)):
-            with pytest.raises(ValueError, match="sample_weight must be one number for each of the 2 sequences"):
+            with pytest.raises(
+                ValueError,
+                match=r"sample_weight (must be one number for each of the 2|contains NaN or negative|is zero for all of the 2)",
+            ):
                 call(GOOD, TAGS, weights)
 
 
@@ -282,7 +285,10 @@ def test_bad_input_at_predict():
         (lambda: ChainHamming(2, weights=[1.0])([[0, 1]], [[0, 1]]), r"weights must be finite numbers"),
         (lambda: ChainHamming(2, state_weights=[1.0])([[0, 1]], [[0, 1]]), r"state_weights must be 2 finite numbers"),
         (lambda: ChainHamming(2).decode(np.ones((1, 7))), r"No chain over 2 states has 7 coordinates"),
-        (lambda: ChainHamming(2, 2).decode(np.ones((1, 8)), costs=1), r"takes no costs per example"),
+        (
+            lambda: ChainHamming(2, 2).decode(np.ones((1, 8)), costs=1),
+            r"costs must have shape .*, a price for each output at each position",
+        ),
         (lambda: ChainCost(length=2).labels(), r"ChainCost needs unary"),
         (lambda: ChainCost([1.0], length=2).labels(), r"unary must be a table"),
         (lambda: ChainCost(np.eye(2), np.eye(2))([[0]], [[0]]), r"pairwise must be a table"),

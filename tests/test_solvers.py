@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import load_wine
+from tests.parts import label
 
 from taskloss.hypotheses import Linear, Thresholds
 from taskloss.hypotheses.base import Moments
@@ -123,7 +124,7 @@ problems = pytest.mark.parametrize(
         (CumulativeLink("cloglog", 4), Thresholds()),
         (CumulativeLink("logit", 4), Linear()),
     ],
-    ids=repr,
+    ids=label,
 )
 
 
@@ -234,7 +235,7 @@ def test_a_bracketed_step_goes_to_the_minimum_of_the_cubic_through_its_ends():
         assert np.isnan(_cubic(np.zeros(1), np.zeros(1), -np.ones(1), np.ones(1), np.full(1, np.inf), np.ones(1)))
 
 
-@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds()], ids=repr)
+@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds()], ids=label)
 def test_features_in_the_head_have_their_moments_in_the_preconditioner(hypothesis):
     """With all features in the head, in any order, it is the one for few; features outside count by their squares."""
     rng = np.random.default_rng(6)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.losses import (
@@ -37,10 +38,10 @@ from taskloss.surrogates import (
     Surrogate,
 )
 from taskloss.surrogates.coordinatewise import Coordinatewise
+from taskloss.surrogates.form import entropy
 from taskloss.theory import calibration, margin_calibration
 from taskloss.theory.closed import closed_form
-from taskloss.theory.exponential import is_exponential
-from taskloss.theory.problem import Problem, entropy
+from taskloss.theory.problem import Problem
 from taskloss.theory.search import witness
 
 MARGINS = [Logistic(), Exponential(), Square()]
@@ -208,7 +209,7 @@ def brute_force(problem, eps, estimates, truths):
 @pytest.mark.parametrize(
     "surrogate",
     [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic(), Mixture(weights=[1.0, 3.0])],
-    ids=repr,
+    ids=label,
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_engine_against_a_grid(surrogate, seed):
@@ -302,7 +303,7 @@ def test_certificates_hold(loss, surrogate):
     assert zeta(zeta.eps_max * 1.01) == np.inf
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic()], ids=repr)
+@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Quadratic()], ids=label)
 def test_an_output_that_is_never_best_takes_no_part(surrogate):
     """In the cube such an output is optimal at the origin alone, which is infinitely far: a solver's trap."""
     costs = np.array([[0.64, 0.27, 0.04], [0.54, 0.94, 0.82]])
@@ -392,7 +393,7 @@ def registered_pairs():
 
 def is_quick(zeta):
     """Whether all pairs together take no time: where outputs are few, or a closed form is known."""
-    few = 8 if zeta.problem.form.exact else 4 if is_exponential(zeta.problem) else 0
+    few = 8 if zeta.problem.form.exact else 4 if zeta.problem.hellinger else 0
     return len(zeta.problem.psi) <= few or closed_form(zeta.problem, zeta.eps_max / 2) is not None
 
 

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.parts import label
 
 from taskloss.losses import Absolute, ChainHamming, CostMatrix, Hamming, MatchingHamming, ZeroOne
 from taskloss.surrogates import Multinomial, OneVsAll, Quadratic, Surrogate
@@ -14,7 +15,7 @@ from taskloss.theory import calibration, compare, pass_cost, sample_size
 LOSSES = [ZeroOne(3), Absolute(4), Hamming(2), CostMatrix([[0, 2], [1, 0], [0.3, 0.4]])]
 
 
-@pytest.fixture(scope="module", params=LOSSES, ids=repr)
+@pytest.fixture(scope="module", params=LOSSES, ids=label)
 def found(request):
     return compare(request.param, eps=[0.1, 0.2])
 

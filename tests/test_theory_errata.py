@@ -9,8 +9,8 @@ from taskloss.losses import Absolute, CostMatrix, Hamming
 from taskloss.margins import Exponential, Logistic, ModifiedHuber, SquaredHinge
 from taskloss.polytopes import Product, Simplex
 from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, MaxEntropy, Quadratic
+from taskloss.surrogates.form import entropy as entropy_form
 from taskloss.theory import calibration, margin_calibration
-from taskloss.theory.problem import entropy as entropy_form
 
 
 def entropy(q):

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from taskloss.losses import Absolute, CostMatrix, Hamming, Squared, TreeDistance, ZeroOne
-from taskloss.theory import check_max_margin, tightened
+from taskloss.theory import check, check_max_margin, tightened
 from taskloss.theory.maxmargin import KINDS, _truth
 from taskloss.theory.polyhedral import Cells
 
@@ -200,3 +200,8 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="no counterexample"):
         check_max_margin(Absolute(3)).gap()
     assert KINDS[0] == "max-margin"
+
+
+def test_check_knows_the_max_margin_losses_by_name():
+    assert check("max-margin", Absolute(4)).verdict == "consistent"
+    assert check("max-margin", ZeroOne(3)).verdict == "inconsistent"

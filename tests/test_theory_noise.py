@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.parts import label
 
 import taskloss as tl
 from taskloss.losses import Absolute, Abstain, ChainHamming, CostMatrix, Hamming, MatchingHamming, ZeroOne
@@ -92,7 +93,7 @@ def test_the_distance_is_the_quadratic_surrogates_own_where_ties_lie_in_the_poly
         assert decision_distances(loss, Quadratic()).lower_bound(0.3) == pytest.approx(zeta(0.3), rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", [ZeroOne(3), Absolute(5), Hamming(3), Abstain(3, 0.2), offsets_loss(1)], ids=repr)
+@pytest.mark.parametrize("loss", [ZeroOne(3), Absolute(5), Hamming(3), Abstain(3, 0.2), offsets_loss(1)], ids=label)
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_the_excess_risk_lemma(loss, norm):
     rng = np.random.default_rng(0)
@@ -115,7 +116,7 @@ def test_the_excess_risk_lemma(loss, norm):
 
 
 @pytest.mark.parametrize(
-    "loss", [ZeroOne(4), Hamming(3), ChainHamming(2, 3), MatchingHamming(3), offsets_loss(0), Absolute(4)], ids=repr
+    "loss", [ZeroOne(4), Hamming(3), ChainHamming(2, 3), MatchingHamming(3), offsets_loss(0), Absolute(4)], ids=label
 )
 def test_the_proposition_on_random_fields(loss):
     """Below the divergence of random pairs of moments, computed from scores, and sharper when it is improved."""

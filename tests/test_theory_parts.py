@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.parts import label
 
 from taskloss.losses import Absolute, Abstain, CostMatrix, Hamming, Loss, Squared, ZeroOne
 from taskloss.margins import Exponential, Hinge, Logistic, ModifiedHuber, Square, SquaredHinge
@@ -31,7 +32,7 @@ def small_losses():
         for loss in kind.examples():
             try:
                 if loss.matrix().size <= 1024:
-                    out.append(pytest.param(loss, id=repr(loss)[:60]))
+                    out.append(pytest.param(loss, id=label(loss)[:60]))
             except (NotImplementedError, ValueError):
                 continue
     return out

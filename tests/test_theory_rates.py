@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.parts import label
 
 from taskloss.losses import Absolute, Hamming, ZeroOne
 from taskloss.surrogates import CumulativeLink, Multinomial, OneVsAll, Quadratic
@@ -84,7 +85,7 @@ def exceeds(values, level, confidence):
     return share > a + 3 * math.sqrt(a * (1 - a) / len(values))
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), Quadratic(), OneVsAll("logistic")], ids=repr)
+@pytest.mark.parametrize("surrogate", [Multinomial(), Quadratic(), OneVsAll("logistic")], ids=label)
 def test_averaged_sgd_keeps_its_promises(surrogate):
     radius = best(surrogate)[1]
     rng = np.random.default_rng(0)
@@ -109,7 +110,7 @@ def test_the_martingale_bound_is_met_by_the_worst_walk():
     assert 0.001 < (steps > level).mean() <= a
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), Quadratic(), OneVsAll("logistic")], ids=repr)
+@pytest.mark.parametrize("surrogate", [Multinomial(), Quadratic(), OneVsAll("logistic")], ids=label)
 @pytest.mark.parametrize("n", [50, 2000])
 def test_the_regularised_estimator_keeps_its_promises(surrogate, n):
     radius = best(surrogate)[1]
@@ -139,7 +140,7 @@ def test_replacing_one_example_moves_the_estimate_as_little_as_the_proof_says():
     assert 0.2 * limit < shift.max() <= limit
 
 
-@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll("logistic"), Quadratic()], ids=repr)
+@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll("logistic"), Quadratic()], ids=label)
 def test_no_wrong_decision_but_for_an_exponentially_small_probability(surrogate):
     margin = 0.15  # the least of LAWS
     risks = np.sort(LAWS, 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
 from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
+from .data.sequences import Packed
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -20,8 +21,8 @@ from .estimators import (
     Ranker,
     SequenceTagger,
     TaskLossEstimator,
+    TreeTagger,
 )
-from .sequences import Packed
 
 if TYPE_CHECKING:
     from . import theory
@@ -40,6 +41,7 @@ __all__ = [
     "Ranker",
     "SequenceTagger",
     "TaskLossEstimator",
+    "TreeTagger",
     "hypotheses",
     "losses",
     "margins",
@@ -54,11 +56,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`tl.theory`, imported when it is first asked for: predictions do without it."""
-    if name == "theory":
+    """`tl.theory`, imported when it is first asked for: predictions do without it; and `tl.sequences`, an old name."""
+    if name in ("theory", "sequences"):
         import importlib
 
-        return importlib.import_module(".theory", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

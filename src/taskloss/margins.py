@@ -6,7 +6,10 @@ its minimiser.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
 
 from ._arrays import Array, array_namespace, capped_exp, expit, logit, safe_exp, softplus, xlogx
 from .registry import Part
@@ -25,6 +28,15 @@ class Margin(Part):
     bounded: ClassVar[bool] = True  # whether the domain of h is [0, 1] (True) or the whole line (False)
     smooth: ClassVar[bool] = True
     smoothness: ClassVar[float | None] = None  # the largest second derivative, where there is one
+    convexity: ClassVar[float | None] = None  # the least second derivative of h, where it is known
+    divergence_form: ClassVar[str | None] = (
+        None  # what D_h is: "entropy", "square" or "hellinger"; None: something else
+    )
+
+    def as_function(self, phi: Any = None, loss: Any = None) -> tuple[Callable[[Any, int], Any], np.ndarray, int]:
+        """S(v, y) = Phi(y v) for rows of one score and a label's code 0 or 1, the signs as rows, and one score."""
+        signs = np.array([[-1.0], [1.0]])
+        return (lambda v, y: self.value(signs[y, 0] * v[:, 0])), signs, 1
 
     def value(self, u: Array) -> Array:
         """Phi(u)."""
@@ -76,6 +88,8 @@ class Logistic(Margin):
 
     name = "logistic"
     smoothness = 0.25
+    convexity = 4.0
+    divergence_form = "entropy"
 
     def value(self, u: Array) -> Array:
         return softplus(-u)
@@ -119,6 +133,8 @@ class Exponential(Margin):
     """
 
     name = "exponential"
+    convexity = 4.0
+    divergence_form = "hellinger"
 
     def value(self, u: Array) -> Array:
         return safe_exp(-u)
@@ -148,6 +164,8 @@ class Square(Margin):
     name = "square"
     smoothness = 2.0
     bounded = False
+    convexity = 8.0
+    divergence_form = "square"
 
     def value(self, u: Array) -> Array:
         return (1 - u) ** 2
@@ -181,6 +199,8 @@ class SquaredHinge(Square):
     name = "squared-hinge"
     calibrated = False
     bounded = True
+    convexity = None  # type: ignore[assignment]
+    divergence_form = None  # type: ignore[assignment]
 
     def value(self, u: Array) -> Array:
         return _positive(1 - u) ** 2

@@ -15,10 +15,11 @@ import math
 import numba
 import numpy as np
 
+from .caching import njit
 from .pointwise import _log1p, exp
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-inlined = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")
+compiled = njit(nogil=True, error_model="numpy", fastmath={"contract"})
+inlined = njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")
 
 QUADRATIC, SIMPLICES, CUBE = 0, 1, 2
 MOST_STEPS = 200

@@ -57,56 +57,72 @@ def _add_outer(r, b, length, total):
                 total[a, c] += x0 * b[i, c]
 
 
+@njit(nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
+def _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers):
+    """Beliefs b of a tree's nodes, scaled to a maximum of one, and messages m[i] = e b[i] to their parents.
+
+    Returns the sum of what scaling took off, and whether every number that is not zero stayed at 1e-100 or above: then
+    e b >= 1e-200 and b (e b) >= 1e-300, and nothing underflows.
+    """
+    n_states = unary.shape[1]
+    z, good = 0.0, True
+    for i in range(length):
+        top, least = -np.inf, np.inf
+        for c in range(n_states):
+            x = unary[low + i, c]
+            top = max(top, x)
+            least = min(least, x if x > -np.inf else np.inf)
+        good = good and top > -np.inf and least >= top - _SPREAD
+        z += top
+        for c in range(n_states):
+            b[i, c] = unary[low + i, c] - top
+    if good:
+        exp(b.reshape(-1)[: length * n_states], bits, powers)
+    for i in range(length - 1, 0, -1):
+        if not good:
+            break
+        _product(e[edge_of[low + i] * stride], b[i], m[i])
+        p = parents[low + i] - low
+        top = 0.0
+        for a in range(n_states):
+            b[p, a] *= m[i, a]
+            top = max(top, b[p, a])
+        inverse = 1 / top if top > 0.0 else 0.0
+        least = 1.0
+        for a in range(n_states):
+            b[p, a] *= inverse
+            least = min(least, b[p, a] if b[p, a] > 0.0 else 1.0)
+        good = top > 0.0 and least >= _SMALLEST
+        z += math.log(top)
+    return z, good
+
+
+@njit(nogil=True, inline="always")
+def _longest(offsets):
+    longest = 1
+    for q in range(len(offsets) - 1):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
+
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
-    b starts as exp(unary - row maximum) and becomes the upward beliefs, scaled to a maximum of one; e holds
-    exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). Every number that
-    is not zero is kept at 1e-100 or above: then e b >= 1e-200 and b (e b) >= 1e-300, and nothing underflows. A
-    sequence where that fails is marked in `fine` and left to the caller, as is one without any allowed assignment.
-    In `pairs`, mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals) and mode 2 sets each
-    edge's marginals.
+    e holds exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). A tree that
+    could underflow is marked in `fine` and left to the caller, as is one without any allowed assignment. In `pairs`,
+    mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals) and mode 2 sets each edge's marginals.
     """
-    n_states = unary.shape[1]
-    longest = 1
-    for q in range(len(offsets) - 1):
-        longest = max(longest, offsets[q + 1] - offsets[q])
+    n_states, longest = unary.shape[1], _longest(offsets)
     b, m, r = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty((longest, n_states))
     s, bits = np.empty(n_states), np.empty(longest * n_states, dtype=np.int64)
-    flat, powers = b.reshape(-1), bits.view(np.float64)
+    powers = bits.view(np.float64)
     for q in range(len(offsets) - 1):
+        if not fine[q]:
+            continue
         low = offsets[q]
         length = offsets[q + 1] - low
-        z, good = 0.0, fine[q]
-        for i in range(length):
-            top, least = -np.inf, np.inf
-            for c in range(n_states):
-                x = unary[low + i, c]
-                top = max(top, x)
-                least = min(least, x if x > -np.inf else np.inf)
-            good = good and top > -np.inf and least >= top - _SPREAD
-            z += top
-            for c in range(n_states):
-                b[i, c] = unary[low + i, c] - top
-        if good:
-            exp(flat[: length * n_states], bits, powers)
-        for i in range(length - 1, 0, -1):
-            if not good:
-                break
-            _product(e[edge_of[low + i] * stride], b[i], m[i])
-            p = parents[low + i] - low
-            top = 0.0
-            for a in range(n_states):
-                b[p, a] *= m[i, a]
-                top = max(top, b[p, a])
-            inverse = 1 / top if top > 0.0 else 0.0
-            least = 1.0
-            for a in range(n_states):
-                b[p, a] *= inverse
-                least = min(least, b[p, a] if b[p, a] > 0.0 else 1.0)
-            good = top > 0.0 and least >= _SMALLEST
-            z += math.log(top)
+        z, good = _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers)
         fine[q] = good
         if not good:
             continue
@@ -131,6 +147,93 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
         if mode == 1:
             _add_outer(r, b, length, pairs[0])
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def covariance_product(unary, e, et, eu, eut, stride, edge_of, parents, offsets, weights, u, nodes, each, pairs, fine):
+    """Cov(phi) u by the recursion of `polytopes._sum_product.covariance`, with b, m and r as in `sum_product`.
+
+    The law of a child given its parent is e b / m, and that of a parent given its child r e / (et r); eu is e times the
+    direction's edge scores, and eut its transpose. Of the edges: (e x) b' + (e r) (b f)' + (eu r) b' of each, where f is
+    the mean of <u, phi> below a node given its state, and x is r times what lies beside the edge, less the mean. With
+    `each`, pairs[t] is set for each edge; else pairs[0] adds up x b' + r (b f)' and pairs[1] adds up r b'.
+    """
+    n_states, longest = unary.shape[1], _longest(offsets)
+    shape = (longest, n_states)
+    b, m, r, s = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    mu, f, g, below, x, bf = (
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+    )
+    one, two, bits = np.empty(n_states), np.empty(n_states), np.empty(longest * n_states, dtype=np.int64)
+    powers = bits.view(np.float64)
+    for q in range(len(offsets) - 1):
+        if not fine[q]:
+            continue
+        low, w = offsets[q], weights[q]
+        length = offsets[q + 1] - low
+        _, good = _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers)
+        fine[q] = good
+        if not good:
+            continue
+        total = 0.0
+        for c in range(n_states):
+            total += b[0, c]
+        for c in range(n_states):
+            mu[0, c] = b[0, c] / total
+            f[0, c] = u[low, c]
+            g[0, c] = 0.0
+        for i in range(1, length):
+            p = parents[low + i] - low
+            for a in range(n_states):
+                r[i, a] = mu[p, a] / (m[i, a] if m[i, a] > 0.0 else 1.0)
+                f[i, a] = u[low + i, a]
+            _product(et[edge_of[low + i] * stride], r[i], s[i])
+            for c in range(n_states):
+                mu[i, c] = b[i, c] * s[i, c]
+        for i in range(length - 1, 0, -1):
+            t = edge_of[low + i] * stride
+            p = parents[low + i] - low
+            for c in range(n_states):
+                bf[i, c] = b[i, c] * f[i, c]
+            _product(e[t], bf[i], one)
+            _product(eu[t], b[i], two)
+            for a in range(n_states):
+                below[i, a] = (one[a] + two[a]) / (m[i, a] if m[i, a] > 0.0 else 1.0)
+                f[p, a] += below[i, a]
+        mean = 0.0
+        for c in range(n_states):
+            mean += mu[0, c] * f[0, c]
+        for i in range(length):
+            t = edge_of[low + i]
+            if i:
+                p = parents[low + i] - low
+                for a in range(n_states):
+                    x[i, a] = r[i, a] * (f[p, a] + g[p, a] - below[i, a])
+                _product(et[t * stride], x[i], one)
+                _product(eut[t * stride], r[i], two)
+                for c in range(n_states):
+                    g[i, c] = (one[c] + two[c]) / (s[i, c] if s[i, c] > 0.0 else 1.0)
+                for a in range(n_states):
+                    x[i, a] = w * (x[i, a] - mean * r[i, a])
+                    r[i, a] *= w
+            for c in range(n_states):
+                nodes[low + i, c] = w * mu[i, c] * (f[i, c] + g[i, c] - mean)
+            if i and each:
+                for a in range(n_states):
+                    for c in range(n_states):
+                        pairs[t, a, c] = (
+                            e[t * stride, a, c] * (x[i, a] * b[i, c] + r[i, a] * bf[i, c])
+                            + eu[t * stride, a, c] * r[i, a] * b[i, c]
+                        )
+        if not each:
+            _add_outer(x, b, length, pairs[0])
+            _add_outer(r, bf, length, pairs[0])
+            _add_outer(r, b, length, pairs[1])
 
 
 @njit(nogil=True)

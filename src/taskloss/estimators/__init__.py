@@ -6,7 +6,7 @@ from .general import ConsistencyWarning, TaskLossEstimator
 from .kernel import KernelPredictor
 from .matching import Matcher
 from .ranking import Ranker
-from .sequence import SequenceTagger
+from .sequence import SequenceTagger, TreeTagger
 
 __all__ = [
     "ConsistencyWarning",
@@ -19,4 +19,5 @@ __all__ = [
     "Ranker",
     "SequenceTagger",
     "TaskLossEstimator",
+    "TreeTagger",
 ]

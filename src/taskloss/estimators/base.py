@@ -118,6 +118,14 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     def predict_moments(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
+    def predict_proba(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 

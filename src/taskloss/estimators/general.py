@@ -50,7 +50,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         label sets.
     hypothesis : a hypothesis or its name.
     alpha : strength of the penalty, above zero.
-    solver : "auto", "lbfgs", "newton", or a solver such as ASGD(radius=...), which takes one pass over the examples and
+    solver : "auto", "lbfgs", "newton", "closed-form" (quadratic surrogate), or a solver such as ASGD(radius=...), which takes one pass over the examples and
         looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
     max_iter : most iterations of the solver.
@@ -229,11 +229,6 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         q = np.clip(self.loss_.probabilities(mu), 0, None)
         total = q.sum(-1, keepdims=True)
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     @available_if(_scores_are_per_label)
     def decision_function(self, X: Any) -> np.ndarray:

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..data.labels import codes_of, labels_for
 from ..data.objects import Objects, plain_rows
+from ..data.sequences import SequenceLabels
 from ..losses.base import Loss, name_array, object_rows
 from ..losses.listed import Listed
 from ..losses.tabular import Tabular
 from ..polytopes._forest import Forest
 from ..progress import Progress
-from ..sequences import SequenceLabels
 from .base import resolve_loss
 
 

@@ -67,7 +67,8 @@ class Linear(Hypothesis):
         # along contiguous rows.
         dense = isinstance(features, np.ndarray)
         v = (w.T @ features.T).T if dense else product(features, np.ascontiguousarray(w), out)
-        v += b
+        if b.any():  # without intercepts a pass over the scores is worth leaving out
+            v += b
         return v
 
     def pullback(self, features: Any, dv: Array, out: np.ndarray | None = None) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
 from .base import Array, Hypothesis
+from .linear import Linear
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Structured(Hypothesis):
     """Node scores W x_t + b by any hypothesis; edge scores T, or T + P x_t with the features of the edge's lower end.
 
     node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
-    ends: scores of their own for the first node of each tree, its root, and for the last.
+    ends: scores of their own for roots and for leaves, which in a chain are the first and the last node.
 
-    theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for last
-    nodes, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
+    theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for
+    leaves, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
     """
 
     name = "structured"
@@ -162,14 +163,10 @@ class Structured(Hypothesis):
         children = coordinates.forest.children
         norms[children] += 1.0
         if coordinates.edges is not None:
-            norms[children] += np.asarray(
-                coordinates.edges.multiply(coordinates.edges).sum(1)
-                if hasattr(coordinates.edges, "multiply")
-                else (coordinates.edges**2).sum(1)
-            ).ravel()
+            norms[children] += Linear(fit_intercept=False).squared_norms(coordinates.edges)
         if self.ends:
-            norms[coordinates.forest.offsets[:-1]] += 1.0
-            norms[coordinates.forest.offsets[1:] - 1] += 1.0
+            norms[coordinates.forest.roots] += 1.0
+            norms[coordinates.forest.leaves] += 1.0
         return norms
 
     def expand(self, theta: Array) -> Array:
@@ -195,8 +192,8 @@ class Structured(Hypothesis):
     def _with_edges(self, nodes: np.ndarray, parts: dict[str, Array], features: ForestRows) -> NodeEdgeScores:
         nodes, forest, k = np.ascontiguousarray(nodes), features.forest, nodes.shape[1]
         if self.ends:
-            nodes[forest.offsets[:-1]] += parts["start"]
-            nodes[forest.offsets[1:] - 1] += parts["end"]
+            nodes[forest.roots] += parts["start"]
+            nodes[forest.leaves] += parts["end"]
         if features.edges is None:
             return NodeEdgeScores(nodes, parts["transition"])
         return NodeEdgeScores(nodes, parts["transition"] + (features.edges @ parts["edges"]).reshape(-1, k, k))
@@ -211,8 +208,8 @@ class Structured(Hypothesis):
         self._node.pullback(features.rows, nodes, parts["node"])
         parts["transition"][:] = edges if edges.ndim == 2 else edges.sum(axis=0)
         if self.ends:
-            parts["start"][:] = nodes[forest.offsets[:-1]].sum(axis=0)
-            parts["end"][:] = nodes[forest.offsets[1:] - 1].sum(axis=0)
+            parts["start"][:] = nodes[forest.roots].sum(axis=0)
+            parts["end"][:] = nodes[forest.leaves].sum(axis=0)
         if features.edges is not None:
             parts["edges"][:] = features.edges.T @ edges.reshape(len(edges), k * k)
         return out

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from .._arrays import log
-from ..polytopes._forest import Forest, Limits, maximise
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._max_product import max_marginals, maximise
+from ..polytopes._sum_product import marginals
 from ..polytopes.base import Polytope
 from ..polytopes.chain import Chain
 from ..polytopes.simplex import Simplex
 from ..polytopes.tree import Tree
-from .base import Array
+from .base import Array, check_prices
 from .sequence import SequenceLoss
 
 _BLOCK = 1 << 22  # numbers in a block of pairwise costs
@@ -131,15 +133,24 @@ class ChainCost(SequenceLoss):
         return self.tree()
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
-        if costs is not None:
-            raise ValueError(f"{type(self).__name__} takes no costs per example: put them in its tables.")
+        """costs: prices (..., T, Z) of the outputs at each position, added to the loss."""
         mu = np.asarray(mu, dtype=float)
         tree = self.tree(None if self.parents is not None else Chain.length_of(mu.shape[-1], self.n_labels))
         nodes, edges = tree.split(mu.reshape(-1, mu.shape[-1]))
-        k = self.n_labels
-        forest = Forest.copies(tree._parents(), len(nodes))
-        z = self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k))
-        return z.reshape(*mu.shape[:-1], tree.n_nodes)
+        k, shape = self.n_labels, (*mu.shape[:-1], tree.n_nodes)
+        forest, prices = Forest.copies(tree._parents(), len(nodes)), None
+        if costs is not None:
+            prices = check_prices(costs, (*shape, self.n_outputs), "output at each position").reshape(
+                -1, self.n_outputs
+            )
+        return self.packed_decode(forest, nodes.reshape(-1, k), edges.reshape(-1, k, k), None, prices).reshape(shape)
+
+    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
+        risks = self.bayes_risk(z, mu)
+        if costs is None:
+            return risks
+        prices = check_prices(costs, (*np.shape(z), self.n_outputs), "output at each position")
+        return risks + np.take_along_axis(prices, np.asarray(z)[..., None], axis=-1).sum((-1, -2))
 
     def outputs(self) -> np.ndarray:
         if self.n_outputs == self.n_labels:
@@ -166,32 +177,52 @@ class ChainCost(SequenceLoss):
     # -- packed ------------------------------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        weights, pairwise = self._position_weights(forest), self._pairwise()
-        cost = self._unary()[z, y]
+        weights, pairwise, unary = self._position_weights(forest), self._pairwise(), self._unary()
+        cost = np.where(y >= 0, unary[z, y], unary.max(axis=1)[z])
         if pairwise is not None:
             i, p = forest.children, forest.parents[forest.children]
-            cost[i] += pairwise[z[p], z[i], y[p], y[i]]
+            known = (y[i] >= 0) & (y[p] >= 0)
+            cost[i] += np.where(known, pairwise[z[p], z[i], y[p], y[i]], pairwise.max(axis=(2, 3))[z[p], z[i]])
         return np.add.reduceat(weights * cost, forest.offsets[:-1])
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
-        weights, pairwise = self._position_weights(forest), self._pairwise()
-        limits = self.output_limits() if limits is None else limits
-        cost = weights[:, None] * (nodes @ self._unary().T)
-        z = self.n_outputs
+    def packed_decode(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        cost, limits = self._expected(forest, nodes, prices), self.output_limits() if limits is None else limits
+        if self.pairwise is None and not limits:
+            return cost.argmin(axis=1)
+        states = np.empty(forest.n_nodes, dtype=np.int64)
+        for some, at, steps in self._steps(forest, edges):
+            states[at] = maximise(some, *limits.apply(some, -cost[at], steps))[1]
+        return states
+
+    def packed_values(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        cost, limits = self._expected(forest, nodes, prices), self.output_limits() if limits is None else limits
+        values = np.empty_like(cost)
+        for some, at, steps in self._steps(forest, edges):
+            values[at] = max_marginals(some, *limits.apply(some, -cost[at], steps))
+        return values
+
+    def _expected(self, forest: Forest, nodes: np.ndarray, prices: Any) -> np.ndarray:
+        """The expected unary cost of each output at each node."""
+        cost = self._position_weights(forest)[:, None] * (nodes @ self._unary().T)
+        return cost if prices is None else cost + prices
+
+    def _steps(self, forest: Forest, edges: Any) -> Iterator[tuple[Forest, Any, np.ndarray]]:
+        """(trees, their nodes, minus the expected pairwise costs of their edges) for blocks of trees."""
+        pairwise, z = self._pairwise(), self.n_outputs
         if pairwise is None:
-            return (
-                maximise(forest, *limits.apply(forest, -cost, np.zeros((z, z))))[1] if limits else cost.argmin(axis=1)
-            )
+            yield forest, slice(None), np.zeros((z, z))
+            return
         # Pairs of outputs that cost the same whatever the labels share one product with the marginals.
         rows, group = np.unique(pairwise.reshape(z * z, -1), axis=0, return_inverse=True)
         expected = edges.reshape(len(edges), -1) @ rows.T
-        expected *= weights[forest.children, None]
-        states = np.empty(forest.n_nodes, dtype=np.int64)
+        expected *= self._position_weights(forest)[forest.children, None]
         for trees in _tree_blocks(forest, z * z):
             some, at = forest.take(trees), forest.nodes_of(trees)
-            steps = -expected[forest.edge_of[at[some.parents >= 0]]][:, group.ravel()].reshape(-1, z, z)
-            states[at] = maximise(some, *limits.apply(some, -cost[at], steps))[1]
-        return states
+            yield some, at, -expected[forest.edge_of[at[some.parents >= 0]]][:, group.ravel()].reshape(-1, z, z)
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         weights, pairwise = self._position_weights(forest), self._pairwise()
@@ -281,6 +312,7 @@ class SequenceZeroOne(SequenceLoss):
     """
 
     name = "sequence-zero-one"
+    reads_law = True
 
     def __init__(
         self,
@@ -326,26 +358,50 @@ class SequenceZeroOne(SequenceLoss):
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         if costs is not None:
-            raise ValueError("Sequence 0-1 loss takes no costs per example.")
+            raise ValueError("Sequence 0-1 loss is no sum over positions, to which prices could be added.")
         return self.labels()[np.argmax(mu, axis=-1)]
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (np.add.reduceat(z != y, forest.offsets[:-1]) > 0).astype(float)
 
-    def _conditionals(self, forest: Forest, nodes: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probabilities of each root, and of each child given its parent."""
-        unary = np.zeros_like(nodes)
-        unary[forest.offsets[:-1]] = log(nodes[forest.offsets[:-1]])
-        above = nodes[forest.parents[forest.children]][:, :, None]
-        return unary, log(edges / np.where(above > 0, above, 1.0))
+    def law_decode(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
+        """The maximiser of the scores themselves: on long sequences marginals underflow."""
+        return maximise(forest, *limits.apply(forest, unary, pairwise))[1]
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
+    def law_risk(self, forest: Forest, z: np.ndarray, unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+        i = forest.children
+        score = unary[np.arange(len(z)), z]
+        steps = np.broadcast_to(pairwise, (len(i), *pairwise.shape[-2:]))
+        score[i] += steps[np.arange(len(i)), z[forest.parents[i]], z[i]]
+        log_z = marginals(forest, unary, pairwise, "none")[0]
+        return -np.expm1(np.minimum(np.add.reduceat(score, forest.offsets[:-1]) - log_z, 0.0))
+
+    def law_values(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
+        log_z = marginals(forest, unary, pairwise, "none")[0]
+        best = max_marginals(forest, *limits.apply(forest, unary, pairwise))
+        return np.expm1(np.minimum(best - log_z[forest.tree_of][:, None], 0.0))
+
+    def law_of(self, forest: Forest, nodes: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities of each root, and of each child given its parent: what marginals say of a Markov law.
+
+        A parent's state that no edge goes down from leaves its children undecided.
+        """
+        unary = np.zeros_like(nodes)
+        unary[forest.roots] = log(nodes[forest.roots])
+        above = edges.sum(axis=-1, keepdims=True)
+        return unary, log(np.where(above > 0, edges / np.where(above > 0, above, 1.0), 1 / edges.shape[-1]))
+
+    def packed_decode(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
         limits = self.output_limits() if limits is None else limits
-        return maximise(forest, *limits.apply(forest, *self._conditionals(forest, nodes, edges)))[1]
+        return self.law_decode(forest, *self.law_of(forest, nodes, edges), limits)
+
+    def packed_values(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        limits = self.output_limits() if limits is None else limits
+        return self.law_values(forest, *self.law_of(forest, nodes, edges), limits)
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
-        unary, pairwise = self._conditionals(forest, nodes, edges)
-        i = forest.children
-        chance = unary[np.arange(len(z)), z]
-        chance[i] += pairwise[np.arange(len(i)), z[forest.parents[i]], z[i]]
-        return 1 - np.exp(np.add.reduceat(chance, forest.offsets[:-1]))
+        return self.law_risk(forest, z, *self.law_of(forest, nodes, edges))

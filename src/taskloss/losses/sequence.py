@@ -25,6 +25,7 @@ class SequenceLoss(Loss):
 
     kind = "sequence"
     needs_edges: ClassVar[bool] = True  # whether decoding reads the edges' marginals
+    reads_law: ClassVar[bool] = False  # whether it is decoded from the law itself, whose moments do not tell all
 
     n_states: int | None
     length: int | None
@@ -89,18 +90,29 @@ class SequenceLoss(Loss):
 
     def scorer(self) -> Any:
         """A scikit-learn scorer: minus the mean loss of `predict` over sequences, for any tagger."""
-        from ..sequences import SequenceScorer
+        from ..data.sequences import SequenceScorer
 
         return SequenceScorer(self)
 
     # -- the same on packed sequences --------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """L(z, y) of each sequence."""
+        """L(z, y) of each sequence. A label of -1, which no fit has seen, counts by the largest cost of the output at its position."""
         raise NotImplementedError
 
-    def packed_decode(self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None) -> np.ndarray:
-        """The outputs of least expected loss under marginals of nodes and edges, within the limits on outputs; without, within `allowed`."""
+    def packed_decode(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        """The outputs of least expected loss under marginals of nodes and edges, within the limits on outputs; without, within `allowed`.
+
+        prices: (nodes, outputs), added to the loss for each output that is taken.
+        """
+        raise NotImplementedError
+
+    def packed_values(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        """Minus the least expected loss of a sequence with each output at each node, (nodes, outputs)."""
         raise NotImplementedError
 
     def output_limits(self, limits: Limits | None = None, classes: np.ndarray | None = None) -> Limits:
@@ -134,4 +146,22 @@ class SequenceLoss(Loss):
 
     def packed_risk(self, forest: Forest, z: np.ndarray, nodes: np.ndarray, edges: Any) -> np.ndarray:
         """The expected loss of each sequence's output."""
+        raise NotImplementedError
+
+    # -- the same from the scores of a law, for losses that need it --------------------------------------------------
+
+    def law_decode(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
+        """The outputs of least expected loss under the law with these scores, which may be changed."""
+        raise NotImplementedError
+
+    def law_risk(self, forest: Forest, z: np.ndarray, unary: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
+        """The expected loss of each sequence's output."""
+        raise NotImplementedError
+
+    def law_values(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
+        """As `packed_values`."""
+        raise NotImplementedError
+
+    def law_of(self, forest: Forest, nodes: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of the law that marginals stand for."""
         raise NotImplementedError

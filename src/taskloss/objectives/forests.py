@@ -11,7 +11,8 @@ import numpy as np
 
 from ..hypotheses.structured import NodeEdgeScores
 from ..parallel import SERIAL, Executor
-from ..polytopes._forest import Forest, Limits, covariance, marginals
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._sum_product import covariance_map, marginals
 from ..polytopes.chain import Chain
 from ..polytopes.tree import Tree
 from ..surrogates.base import Surrogate
@@ -20,6 +21,7 @@ from .scores import ScoreRisk
 
 Array = Any
 
+_BLOCK_EDGES = 1 << 22  # numbers in edge scores that are held at one time
 _MESSAGE = 4  # multiplications that a product of messages counts for
 
 
@@ -48,10 +50,10 @@ class Forests(ScoreRisk):
         self.surrogate, self.forest, self.codes, self.n_states = surrogate, forest, codes, n_states
         self.limits, self.offset = Limits() if limits is None else limits, offset
         self.weights = weights if part else weights / weights.sum()
-        self.law = forest_law(surrogate, n_states, self.limits)
-        if not self.convex and not self.law.clamps:
+        self.inference = over_forests(surrogate, n_states, self.limits)
+        if not self.convex and not self.inference.exponential:
             raise ValueError(
-                f"{surrogate!r} needs every label, and some are missing: give them, or use surrogate='chain-crf'."
+                f"{surrogate!r} needs every label, and some are missing: give them, or use surrogate='auto'."
             )
 
     # -- shape -------------------------------------------------------------------------------------------------------
@@ -70,7 +72,7 @@ class Forests(ScoreRisk):
 
     @property
     def smoothness(self) -> float | None:
-        return self.law.smoothness(self.forest)
+        return self.inference.smoothness(self.forest)
 
     @property
     def work(self) -> float:
@@ -86,6 +88,15 @@ class Forests(ScoreRisk):
     def zeros(self) -> NodeEdgeScores:
         return NodeEdgeScores(np.zeros((self.n_rows, self.n_states)), np.zeros((self.n_states, self.n_states)))
 
+    def slopes(self) -> np.ndarray:
+        """With a table of its own for each edge, so that the gradients of trees are told apart; blocks keep those few."""
+        found, k = [], self.n_states
+        for some in self.cut(_BLOCK_EDGES // k**2):
+            part = self.take(some)
+            v = NodeEdgeScores(np.zeros((part.n_rows, k)), np.zeros((part.forest.n_edges, k, k)))
+            found.append(part.example_norms(part.risk_and_gradient(v)[1]))
+        return np.concatenate(found)
+
     def example_sums(self, rows: np.ndarray) -> np.ndarray:
         return np.add.reduceat(rows, self.forest.offsets[:-1])
 
@@ -93,7 +104,11 @@ class Forests(ScoreRisk):
         """With one table for all edges, its norm counts for each tree: a bound."""
         squares = self.example_sums((v.nodes**2).sum(1))
         edges = (v.edges**2).sum((-2, -1))
-        squares += edges if v.edges.ndim == 2 else np.bincount(self.forest.tree_of[self.forest.children], edges)
+        squares += (
+            edges
+            if v.edges.ndim == 2
+            else np.bincount(self.forest.tree_of[self.forest.children], edges, len(self.forest))
+        )
         return np.sqrt(squares)
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -144,7 +159,7 @@ class Forests(ScoreRisk):
     # -- values ------------------------------------------------------------------------------------------------------
 
     def _limited(self, v: NodeEdgeScores, copy: bool = True) -> NodeEdgeScores:
-        """The scores that the law sees: around the offset, and with what is forbidden at -inf."""
+        """The scores that inference sees: around the offset, and with what is forbidden at -inf."""
         if self.offset is not None:
             v = v + self.offset
         elif copy and self.limits:
@@ -152,8 +167,25 @@ class Forests(ScoreRisk):
         return NodeEdgeScores(*self.limits.apply(self.forest, v.nodes, v.edges))
 
     @cached_property
-    def _shares(self) -> dict[int, list[tuple[slice, Forests]]]:
+    def _splits(self) -> dict[int, list[tuple[slice, Forests]]]:
         return {}
+
+    def _split(self, threads: int) -> list[tuple[slice, Forests]]:
+        """Consecutive trees for each thread, and their risk."""
+        if threads == 1:
+            return [(slice(0, self.n_examples), self)]
+        if threads not in self._splits:
+            cuts = self.cut(-(-self.n_rows // threads))
+            self._splits[threads] = [(some, self.take(some)) for some in cuts]
+        return self._splits[threads]
+
+    def _join(self, parts: list[NodeEdgeScores], shared: bool, nodes: np.ndarray | None = None) -> NodeEdgeScores:
+        """Scores of consecutive trees as one; the edges are summed where they share a table."""
+        if len(parts) == 1:
+            return parts[0]
+        edges = [part.edges for part in parts]
+        nodes = np.concatenate([part.nodes for part in parts]) if nodes is None else nodes
+        return NodeEdgeScores(nodes, sum(edges[1:], edges[0]) if shared else np.concatenate(edges))
 
     def risk_and_gradient(
         self, v: NodeEdgeScores, out: Any = None, executor: Executor = SERIAL
@@ -161,28 +193,23 @@ class Forests(ScoreRisk):
         threads = min(executor.threads, self.n_examples)
         if threads == 1:
             return self._evaluate(v, None if out is None else v.nodes)
-        if threads not in self._shares:
-            cuts = self.cut(-(-self.n_rows // threads))
-            self._shares[threads] = [(some, self.take(some)) for some in cuts]
         nodes = np.empty_like(v.nodes) if out is None else v.nodes
 
-        def work(share: tuple[slice, Forests]) -> tuple[np.ndarray, NodeEdgeScores]:
-            some, risk = share
+        def work(part: tuple[slice, Forests]) -> tuple[np.ndarray, NodeEdgeScores]:
+            some, risk = part
             return risk._evaluate(self.view(v, some), nodes[self.rows_of(some)])
 
-        values, parts = zip(*executor.map(work, self._shares[threads]), strict=True)
-        joined = [part.edges for part in parts]
-        edges = sum(joined[1:], joined[0]) if v.edges.ndim == 2 else np.concatenate(joined)
-        return sum(values[1:], values[0]), NodeEdgeScores(nodes, edges)
+        values, parts = zip(*executor.map(work, self._split(threads)), strict=True)
+        return sum(values[1:], values[0]), self._join(list(parts), v.edges.ndim == 2, nodes)
 
     def _evaluate(self, v: NodeEdgeScores, room: np.ndarray | None) -> tuple[np.ndarray, NodeEdgeScores]:
         """The gradient of the nodes in `room`, which may be the memory of their scores."""
         limited = self._limited(v, copy=room is not v.nodes)
-        return self.law.risk_and_gradient(self, limited, room)
+        return self.inference.risk_and_gradient(self, limited, room)
 
     @cached_property
     def constant(self) -> float:
-        return self.law.constant(self)
+        return self.inference.constant(self)
 
     @cached_property
     def gold(self) -> Gold:
@@ -190,7 +217,19 @@ class Forests(ScoreRisk):
         return Gold(self)
 
     def hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
-        return self.law.hessian(self, self._limited(v))
+        executor = Executor.for_work(self.work, self.n_examples)
+        parts = self._split(executor.threads)
+        maps = executor.map(lambda part: part[1]._hessian(self.view(v, part[0])), parts)
+
+        def product(u: NodeEdgeScores) -> NodeEdgeScores:
+            work = zip(parts, maps, strict=True)
+            found = executor.map(lambda item: item[1](self.view(u, item[0][0])), list(work))
+            return self._join(found, u.edges.ndim == 2)
+
+        return product
+
+    def _hessian(self, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
+        return self.inference.hessian(self, self._limited(v))
 
 
 class Gold:
@@ -211,19 +250,21 @@ class Gold:
         np.add.at(self.counts, self.steps, self.step_weights)
 
 
-def forest_law(surrogate: Surrogate, n_states: int, limits: Limits) -> MaximumEntropy | ByShape:
+def over_forests(surrogate: Surrogate, n_states: int, limits: Limits) -> MaximumEntropy | ByShape:
     """How a surrogate goes over packed trees."""
     if fused.packed(surrogate):
         return MaximumEntropy()
     if limits:
-        raise ValueError(f"{surrogate!r} knows no forbidden transitions: leave them out, or use surrogate='chain-crf'.")
+        raise ValueError(f"{surrogate!r} knows no forbidden transitions: leave them out, or use surrogate='auto'.")
     return ByShape(surrogate, n_states)
 
 
 class MaximumEntropy:
     """A(v) - <v, phi> of all trees in one packed recursion: the conditional random field."""
 
-    clamps = True  # unobserved states can be summed over
+    exponential = (
+        True  # scores are those of an exponential family: unobserved states can be summed over, and samples drawn
+    )
 
     def constant(self, risk: Forests) -> float:
         return 0.0
@@ -284,22 +325,14 @@ class MaximumEntropy:
 
     def hessian(self, risk: Forests, v: NodeEdgeScores) -> Callable[[NodeEdgeScores], NodeEdgeScores]:
         """The covariance of phi. Where labels are partial, that given what was observed is not taken off, which keeps it semidefinite."""
-        forest, shared = risk.forest, v.edges.ndim == 2
-        _, nodes, edges = marginals(forest, v.nodes, v.edges)
-        by_node, by_edge = risk.row_weights[:, None], risk.row_weights[forest.children][:, None, None]
-
-        def product(u: NodeEdgeScores) -> NodeEdgeScores:
-            a, b = covariance(forest, nodes, edges, u.nodes, u.edges)
-            b *= by_edge
-            return NodeEdgeScores(a * by_node, b.sum(axis=0) if shared else b)
-
-        return product
+        product = covariance_map(risk.forest, v.nodes, v.edges, risk.weights)
+        return lambda u: NodeEdgeScores(*product(u.nodes, u.edges))
 
 
 class ByShape:
     """Any surrogate that fits a tree's polytope, on trees of equal shape at a time: the plain definition."""
 
-    clamps = False
+    exponential = False
 
     def __init__(self, surrogate: Surrogate, n_states: int):
         self.surrogate, self.n_states = surrogate, n_states

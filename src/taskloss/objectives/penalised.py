@@ -203,6 +203,8 @@ class PenalisedRisk:
         flat), with a low-rank correction where curvatures vary and that pays. After some evaluations it is that of the
         Hessian's diagonal blocks, once these cost no more than the evaluations did: at worst the work is doubled.
         """
+        if not self.risk.curved:
+            return lambda g: g
         hypothesis, theta = self.hypothesis, self.unflatten(theta)
         late = hypothesis.whitened or evaluations >= _BLOCK_EVALUATIONS
         blocks = self._blocks(theta, evaluations) if self.blocks and late else None

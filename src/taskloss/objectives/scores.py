@@ -82,6 +82,11 @@ class ScoreRisk(ABC):
         return False
 
     @property
+    def curved(self) -> bool:
+        """Whether `curvature` is known, of which preconditioners are made."""
+        return False
+
+    @property
     def smoothness(self) -> float | None:
         """A Lipschitz constant of the gradient of an example's S in its scores; None where there is none."""
         return None
@@ -133,6 +138,10 @@ class ScoreRisk(ABC):
     def zeros(self) -> Scores:
         """Scores of zero."""
         return np.zeros((self.n_rows, self.n_scores))
+
+    def slopes(self) -> np.ndarray:
+        """The l2 norm of each example's gradient at the score zero."""
+        return self.example_norms(self.risk_and_gradient(self.zeros())[1])
 
     def cut(self, rows: int) -> list[slice]:
         """Slices of examples with about so many rows each; an example is never cut."""
@@ -214,6 +223,10 @@ class Rows(ScoreRisk):
 
     @property
     def cuts_freely(self) -> bool:
+        return True
+
+    @property
+    def curved(self) -> bool:
         return True
 
     @property

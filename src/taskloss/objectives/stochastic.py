@@ -37,8 +37,7 @@ class Chunk:
     @property
     def slope(self) -> float:
         """The largest norm of the gradient in score space at the score zero."""
-        zero = self.risk.zeros()
-        return float(self.risk.example_norms(self.score_gradient(zero, slice(None))).max()) if len(self) else 0.0
+        return self.scale * float(self.risk.slopes().max()) if len(self) else 0.0
 
     def gradient(self, theta: Array, examples: slice) -> Array:
         """The gradient in theta of the mean risk of some of the examples."""

@@ -1,10 +1,10 @@
-"""Inference on many trees at once: sums, maxima, the k best and samples from one recursion.
+"""Many trees at once: their packed shape, and what is forbidden on them.
 
-Trees travel packed: the nodes of all of them in one array, each tree's root first and every parent before its
-children. A chain is the tree whose nodes are in a row. Scores are `unary` (nodes, states) and `pairwise`, a matrix
-[parent's state, child's state] that all edges share, or one for each edge in the order of their lower ends; -inf
-forbids. Every answer passes values up to the root and decisions down; the plain path does so level by level over all
-trees, in logarithms, for NumPy and torch alike, and the compiled path tree by tree.
+The nodes of all trees lie in one array, each tree's root first and every parent before its children. A chain is the tree
+whose nodes are in a row. Scores are `unary` (nodes, states) and `pairwise`, a matrix [parent's state, child's state] that
+all edges share, or one for each edge in the order of their lower ends; -inf forbids. `_sum_product` and `_max_product`
+pass values up to the root and decisions down: the plain paths do so level by level over all trees, and the compiled ones
+tree by tree.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import array_namespace, log
+from .._arrays import array_namespace
 
 Array = Any
 
-_COMPILED_WORK = 1 << 20  # products of messages below which compiling (a second, once per machine) is not worth it
-_MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
-_SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as the compiled recursion needs
+COMPILED_WORK = 1 << 20  # products of messages below which compiling (a second, once per machine) is not worth it
 
 
 class Forest:
@@ -71,6 +69,17 @@ class Forest:
         """The tree of each node."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def roots(self) -> np.ndarray:
+        return self.offsets[:-1]
+
+    @cached_property
+    def leaves(self) -> np.ndarray:
+        """Nodes without children: the last of each chain."""
+        childless = np.ones(self.n_nodes, dtype=bool)
+        childless[self.parents[self.children]] = False
+        return np.flatnonzero(childless)
+
     @cached_property
     def children(self) -> np.ndarray:
         """The lower end of each edge."""
@@ -111,6 +120,17 @@ class Forest:
         out = np.empty(self.n_nodes, dtype=np.int64)
         out[order] = rank
         return out
+
+    @cached_property
+    def most_children(self) -> int:
+        return int(self.birth[self.children].max(initial=0)) + 1
+
+    def turns(self, nodes: np.ndarray) -> list[np.ndarray]:
+        """Nodes of a level in lists in which no two have the same parent."""
+        if self.most_children == 1:
+            return [nodes]
+        births = self.birth[nodes]
+        return [nodes[births == turn] for turn in range(int(births.max()) + 1)]
 
     def above(self, depth: int) -> np.ndarray:
         """The places, one level up, of the parents of a level."""
@@ -166,7 +186,7 @@ def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:
 
 
 class Limits(NamedTuple):
-    """0 where a transition, a root's state or the state of a tree's last node is allowed and -inf where not; None where all are."""
+    """0 where a transition, a root's state (start) or a leaf's (end) is allowed and -inf where not; None where all are."""
 
     transition: np.ndarray | None = None
     start: np.ndarray | None = None
@@ -175,306 +195,25 @@ class Limits(NamedTuple):
     def apply(self, forest: Forest, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores with what is forbidden at -inf; unary is changed in place."""
         if self.start is not None:
-            unary[forest.offsets[:-1]] += self.start
+            unary[forest.roots] += self.start
         if self.end is not None:
-            unary[forest.offsets[1:] - 1] += self.end
+            unary[forest.leaves] += self.end
         return unary, pairwise if self.transition is None else pairwise + self.transition
 
     def __bool__(self) -> bool:
         return any(part is not None for part in self)
 
 
-# -- the plain recursion ----------------------------------------------------------------------------------------------
+def edge_scores(forest: Forest, pairwise: Array, nodes: np.ndarray) -> Array:
+    """The matrices of the edges above these nodes; one for all where they share it."""
+    return pairwise[None, ...] if pairwise.ndim == 2 else rows_at(pairwise, forest.edge_of[nodes])
 
 
-def _lse(x: Array, axis: int) -> Array:
-    """log sum exp, -inf where nothing is allowed."""
-    xp = array_namespace(x)
-    top = xp.max(x, axis=axis, keepdims=True)
-    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return xp.squeeze(top, axis=axis) + log(xp.sum(xp.exp(x - top), axis=axis))
-
-
-def _rows(x: Array, index: np.ndarray) -> Array:
+def rows_at(x: Array, index: np.ndarray) -> Array:
     xp = array_namespace(x)
     return x[index] if isinstance(x, np.ndarray) else xp.take(x, xp.asarray(index, device=x.device), axis=0)
 
 
-def _pairs(forest: Forest, pairwise: Array, nodes: np.ndarray) -> Array:
-    return pairwise[None, ...] if pairwise.ndim == 2 else _rows(pairwise, forest.edge_of[nodes])
-
-
-def _gather(values: Array, index: np.ndarray, size: int) -> Array:
-    """Sums of rows that share an index."""
-    if isinstance(values, np.ndarray):
-        out = np.zeros((size, *values.shape[1:]), values.dtype)
-        np.add.at(out, index, values)
-        return out
-    xp = array_namespace(values)
-    zeros = xp.zeros((size, *values.shape[1:]), dtype=values.dtype, device=values.device)
-    return zeros.index_add(0, xp.asarray(index, device=values.device), values)
-
-
-def _floor(x: Array) -> Array:
-    """x, and zero where it is infinite."""
+def finite_or_zero(x: Array) -> Array:
     xp = array_namespace(x)
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
-
-
-def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array], list[Array], Array]:
-    """By depth: beliefs, the log-sum over the tree below a node, and what each node tells its parent; and trees' scales.
-
-    Each node's belief is brought to a maximum of zero, so that on long chains no digits are lost, and what that takes
-    off adds up to the scale of its tree.
-    """
-    xp = array_namespace(unary)
-    depth = len(forest.levels)
-    beliefs: list[Any] = [None] * depth
-    messages, tops = beliefs.copy(), beliefs.copy()
-    incoming = None
-    for d in reversed(range(depth)):
-        nodes = forest.levels[d]
-        b = _rows(unary, nodes)
-        b = b if incoming is None else b + incoming
-        tops[d] = _floor(xp.max(b, axis=-1))
-        beliefs[d] = b = b - tops[d][:, None]
-        if d:
-            messages[d] = _lse(_pairs(forest, pairwise, nodes) + b[:, None, :], axis=-1)
-            incoming = _gather(messages[d], forest.above(d), len(forest.levels[d - 1]))
-    trees = forest.tree_of[np.concatenate(forest.levels)]
-    return beliefs, messages, _gather(xp.concat(tops, axis=0), trees, len(forest))
-
-
-def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
-    xp = array_namespace(unary)
-    beliefs, messages, scale = _upward(forest, unary, pairwise)
-    root = _lse(beliefs[0], axis=-1)
-    log_mu, joints = [beliefs[0] - _floor(root)[:, None]], []
-    for d in range(1, len(forest.levels)):
-        nodes, m = forest.levels[d], messages[d]
-        parent = _rows(log_mu[d - 1], forest.above(d))
-        r = xp.where(xp.isfinite(m), parent - _floor(m), xp.full_like(m, -float("inf")))
-        joint = r[:, :, None] + _pairs(forest, pairwise, nodes) + beliefs[d][:, None, :]
-        below = _lse(joint, axis=1)
-        total = _floor(_lse(below, axis=-1))  # zero but for rounding, which would pile up on the way down
-        log_mu.append(below - total[:, None])
-        if pairs != "none":
-            share = xp.exp(joint - total[:, None, None])
-            joints.append(share if weights is None else share * weights[forest.tree_of[nodes], None, None])
-    log_z = root + scale
-    order = np.concatenate(forest.levels)
-    mu = _rows(xp.exp(xp.concat(log_mu, axis=0)), np.argsort(order))
-    mu = mu if weights is None else mu * weights[forest.tree_of, None]
-    k = unary.shape[1]
-    if pairs == "none":
-        return log_z, mu, None
-    if not joints:
-        empty = xp.zeros((0, k, k), dtype=unary.dtype)
-        return log_z, mu, empty if pairs == "all" else xp.sum(empty, axis=0)
-    if pairs == "sum":
-        return log_z, mu, sum(xp.sum(j, axis=0) for j in joints)
-    lower = np.argsort(forest.edge_of[np.concatenate(forest.levels[1:])])
-    return log_z, mu, _rows(xp.concat(joints, axis=0), lower)
-
-
-# -- the answers ------------------------------------------------------------------------------------------------------
-
-
-def marginals(
-    forest: Forest,
-    unary: Array,
-    pairwise: Array,
-    pairs: str = "all",
-    weights: np.ndarray | None = None,
-    compiled: bool | None = None,
-    out: np.ndarray | None = None,
-) -> tuple:
-    """log-partition of each tree, marginals of nodes and of edges ("all", their "sum", or "none"), times the weight of each tree.
-
-    `out` is room for the nodes' marginals, which the compiled path uses.
-    """
-    if compiled is None:
-        compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
-    if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
-        log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs)
-    else:
-        log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs, out)
-    if isinstance(log_z, np.ndarray):
-        forest.refuse(log_z)
-    return log_z, mu, pair
-
-
-def _compiled(
-    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str, out: np.ndarray | None
-) -> tuple:
-    """The compiled recursion; where each edge has its own matrix, in blocks, so that their exponentials stay few."""
-    k = unary.shape[1]
-    log_z, mu = np.zeros(len(forest)), np.empty(unary.shape) if out is None else out
-    weights = np.ones(len(forest)) if weights is None else np.ascontiguousarray(weights, dtype=float)
-    unary = np.ascontiguousarray(unary)
-    if pairwise.ndim == 2:
-        return log_z, mu, _compiled_block(forest, unary, pairwise, weights, pairs, log_z, mu)
-    found = []
-    for trees, some in forest.blocks(_MATRICES // k**2):
-        nodes = slice(forest.offsets[trees.start], forest.offsets[trees.stop])
-        step = pairwise[nodes.start - trees.start : nodes.stop - trees.stop]
-        found.append(_compiled_block(some, unary[nodes], step, weights[trees], pairs, log_z[trees], mu[nodes]))
-    return log_z, mu, None if pairs == "none" else sum(found) if pairs == "sum" else np.concatenate(found)
-
-
-def _compiled_block(
-    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray, pairs: str, log_z: Any, mu: Any
-) -> Any:
-    """Fills log_z and mu, and returns what was asked of the edges."""
-    from .._compiled.forest import sum_product
-
-    shared, k = pairwise.ndim == 2, unary.shape[1]
-    fine = np.ones(len(forest), dtype=bool)
-    with np.errstate(invalid="ignore"):
-        shift = pairwise.max(axis=(-1, -2), keepdims=True)
-        e = np.ascontiguousarray(pairwise - shift).reshape(-1, k, k)
-        if not e.min(initial=0.0) >= -_SPREAD:  # wide spreads, and matrices of -inf alone, go the plain way
-            wild = ~((e >= -_SPREAD) | np.isneginf(e)).all(axis=(1, 2))
-            fine[forest.tree_of[forest.children[np.broadcast_to(wild, forest.n_edges)]]] = False
-    e = np.exp(e)
-    mode = 0 if pairs == "none" else 1 if pairs == "sum" and shared else 2
-    pair = np.zeros((0 if mode == 0 else 1 if mode == 1 else forest.n_edges, k, k))
-    turned = np.ascontiguousarray(e.transpose(0, 2, 1))
-    shape = (forest.edge_of, forest.parents, forest.offsets)
-    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine)
-    if shared:
-        log_z += (forest.lengths - 1) * float(shift.squeeze())
-    else:
-        np.add.at(log_z, forest.tree_of[forest.children], shift.ravel())
-    result = None if mode == 0 else e[0] * pair[0] if mode == 1 else pair if pairs == "all" else pair.sum(axis=0)
-    if not fine.all():
-        result = _mend(forest, unary, pairwise, weights, pairs, np.flatnonzero(~fine), log_z, mu, result)
-    return result
-
-
-def _mend(
-    forest: Forest, unary: Any, pairwise: Any, weights: Any, pairs: str, trees: Any, log_z: Any, mu: Any, pair: Any
-) -> Any:
-    """Fill in the trees that need logarithms."""
-    some, nodes = forest.take(trees), forest.nodes_of(trees)
-    edges = forest.edge_of[nodes[forest.parents[nodes] >= 0]]
-    part = pairwise if pairwise.ndim == 2 else pairwise[edges]
-    log_z[trees], mu[nodes], joint = _plain(
-        some, unary[nodes], part, None if weights is None else weights[trees], pairs
-    )
-    if pairs == "sum":
-        return pair + joint
-    if pairs == "all":
-        pair[edges] = joint
-    return pair
-
-
-def covariance(
-    forest: Forest, nodes: np.ndarray, edges: np.ndarray, u_nodes: np.ndarray, u_edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cov(phi) u under the law with these marginals, for u of nodes and of edges (one for each, or one table for all).
-
-    Each coordinate is mu times (E[<u, phi> | that coordinate is on] - <u, mu>). The law is Markov: the expectation given a
-    node's state is what lies below it, f, plus what lies beside and above it, g; both pass along the edges.
-    """
-    f, g, from_child = u_nodes.copy(), np.zeros_like(u_nodes), np.zeros_like(u_nodes)
-    given_edges = np.empty_like(edges)
-    for level in reversed(forest.levels[1:]):
-        parents, e = forest.parents[level], forest.edge_of[level]
-        down = _ratio(edges[e], nodes[parents][:, :, None])
-        from_child[level] = (down * (_pairs(forest, u_edges, level) + f[level][:, None, :])).sum(-1)
-        np.add.at(f, parents, from_child[level])
-    for level in forest.levels[1:]:
-        parents, e = forest.parents[level], forest.edge_of[level]
-        up = _ratio(edges[e], nodes[level][:, None, :])
-        outside = f[parents] + g[parents] - from_child[level]
-        given = outside[:, :, None] + _pairs(forest, u_edges, level)
-        g[level] = (up * given).sum(-2)
-        given_edges[e] = given + f[level][:, None, :]
-    mean = np.bincount(forest.tree_of, (u_nodes * nodes).sum(-1), len(forest))
-    if forest.n_edges:
-        tree_of = forest.tree_of[forest.children]
-        mean += np.bincount(tree_of, (u_edges * edges).sum((-2, -1)), len(forest))
-        given_edges -= mean[tree_of][:, None, None]
-    return nodes * (f + g - mean[forest.tree_of][:, None]), edges * given_edges
-
-
-def _ratio(joint: np.ndarray, marginal: np.ndarray) -> np.ndarray:
-    return joint / np.where(marginal > 0, marginal, 1.0)
-
-
-def maximise(
-    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, compiled: bool | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The best score of each tree and the states that reach it, ties to the first."""
-    if compiled is None:
-        compiled = forest.n_nodes * unary.shape[1] ** 2 >= _COMPILED_WORK
-    if not compiled:
-        best, states = k_best(forest, unary, pairwise, 1)
-        forest.refuse(best[:, 0])
-        return best[:, 0], states[0]
-    from .._compiled.forest import max_product
-
-    unary = np.array(unary, dtype=float)
-    back = np.empty(unary.shape, dtype=np.int32)
-    states, score = np.empty(len(unary), dtype=np.int64), np.empty(len(forest))
-    matrices = np.ascontiguousarray(pairwise, dtype=float).reshape(-1, *pairwise.shape[-2:])
-    stride = 0 if pairwise.ndim == 2 else 1
-    max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, back, states, score)
-    forest.refuse(score)
-    return score, states
-
-
-def _top(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest along the last axis in falling order, ties to the first, and where they were."""
-    at = np.argmax(x, axis=-1)[..., None] if k == 1 else np.argsort(-x, axis=-1, kind="stable")[..., :k]
-    return np.take_along_axis(x, at, axis=-1), at
-
-
-def k_best(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k best scores of each tree, (trees, k) in falling order, and their states (k, nodes); -inf where there are fewer.
-
-    The sum of the recursion becomes a list of the k largest, and the product all sums of two lists, cut to k.
-    """
-    unary = np.asarray(unary, dtype=float)
-    n_states = unary.shape[1]
-    best = np.full((forest.n_nodes, n_states, k), -np.inf)
-    best[:, :, 0] = unary
-    chosen = np.zeros((forest.n_nodes, n_states, k), dtype=np.int64)  # the child's state and rank, for each entry
-    merged = np.zeros((forest.n_nodes, n_states, k), dtype=np.int64)  # the parent's earlier rank and the child's entry
-    for nodes in reversed(forest.levels[1:]):
-        cand = _pairs(forest, pairwise, nodes)[..., None] + best[nodes][:, None]
-        message, chosen[nodes] = _top(cand.reshape(len(nodes), n_states, n_states * k), k)
-        for turn in range(int(forest.birth[nodes].max()) + 1):
-            here = forest.birth[nodes] == turn
-            parents = forest.parents[nodes[here]]
-            sums = best[parents][..., None] + message[here][:, :, None, :]
-            best[parents], merged[nodes[here]] = _top(sums.reshape(len(parents), n_states, k * k), k)
-    roots = forest.levels[0]
-    score, at = _top(best[roots].reshape(len(roots), -1), k)
-    states, rank = np.empty((forest.n_nodes, k), dtype=np.int64), np.empty((forest.n_nodes, k), dtype=np.int64)
-    states[roots], rank[roots] = np.divmod(at, k)
-    for nodes in forest.levels[1:]:
-        for turn in reversed(range(int(forest.birth[nodes].max()) + 1)):
-            these = nodes[forest.birth[nodes] == turn]
-            parents = forest.parents[these]
-            row = np.arange(len(these))[:, None]
-            earlier, entry = np.divmod(merged[these][row, states[parents], rank[parents]], k)
-            states[these], rank[these] = np.divmod(chosen[these][row, states[parents], entry], k)
-            rank[parents] = earlier
-    return score, states.T
-
-
-def sample(forest: Forest, unary: np.ndarray, pairwise: np.ndarray, count: int, rng: Any) -> np.ndarray:
-    """States drawn from the law, (count, nodes): the root from its belief, every other node given its parent."""
-    beliefs, _, _ = _upward(forest, np.asarray(unary, dtype=float), pairwise)
-    forest.refuse(beliefs[0].max(axis=-1))
-    states = np.empty((count, forest.n_nodes), dtype=np.int64)
-    for d, nodes in enumerate(forest.levels):
-        logits = np.broadcast_to(beliefs[d], (count, *beliefs[d].shape))
-        if d:
-            pair = np.broadcast_to(_pairs(forest, pairwise, nodes), (len(nodes), *pairwise.shape[-2:]))
-            logits = logits + pair[np.arange(len(nodes)), states[:, forest.parents[nodes]]]
-        # The largest of logits with Gumbel noise is a draw from their softmax.
-        states[:, nodes] = np.argmax(logits + rng.gumbel(size=logits.shape), axis=-1)
-    return states

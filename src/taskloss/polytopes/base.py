@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,6 +11,18 @@ from .._arrays import array_namespace
 from ..registry import Part
 
 Array = Any
+
+
+class Law(NamedTuple):
+    """A polytope as {slope u + shift >= 0, equal u = level}, where a = slope u + shift also gives the entropy, -sum a log a.
+
+    The a_j sum to a constant on the polytope.
+    """
+
+    slope: np.ndarray
+    shift: np.ndarray
+    equal: np.ndarray
+    level: np.ndarray
 
 
 class Polytope(Part):
@@ -64,6 +76,17 @@ class Polytope(Part):
         low, high = self.bounds()
         return float(((high - low) ** 2).sum() / 4)
 
+    def law(self) -> Law | None:
+        """The numbers, affine in mu, whose entropy is `entropy(mu)`; None where there are none, or none is known."""
+        return None
+
+    def entropy_convexity(self) -> dict[str, float]:
+        """sigma for each norm ("l1", "l2", "linf") in which the negative entropy is sigma-strongly convex.
+
+        The covariance of a law on the vertices is at most diameter^2 / 4 in every direction.
+        """
+        return spread_convexity(4 / diameter(self.vertices()) ** 2, self.size)
+
     def maximiser(self, v: Array) -> Array:
         """A vertex that maximises <v, phi>."""
         raise NotImplementedError
@@ -109,3 +132,23 @@ def listable(count: float, limit: int = 1 << 16) -> None:
     """Refuse to list more than a few vertices or outputs."""
     if count > limit:
         raise ValueError(f"There are {count:.3g} of them, too many to list (the limit is {limit}).")
+
+
+def diameter(points: np.ndarray) -> float:
+    """The largest distance between two of the points, in l2; 1 where there is one point only, so that nothing divides by zero."""
+    gram = points @ points.T
+    squares = np.diag(gram)
+    return float(np.sqrt(max((squares[:, None] + squares - 2 * gram).max(), 0.0))) or 1.0
+
+
+def normals(points: np.ndarray) -> np.ndarray:
+    """Orthonormal rows that are constant on the points' affine hull."""
+    centred = points - points.mean(0)
+    _, singular, rows = np.linalg.svd(centred)
+    rank = int((singular > 1e-10 * singular.max(initial=0.0)).sum())
+    return rows[rank:]
+
+
+def spread_convexity(sigma: float, size: int) -> dict[str, float]:
+    """sigma-strong convexity in l2, in the other norms: |x|_1^2 <= k |x|_2^2 and |x|_inf <= |x|_2."""
+    return {"l1": sigma / size, "l2": sigma, "linf": sigma}

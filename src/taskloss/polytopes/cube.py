@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .._arrays import array_namespace, expit, logit, softplus, xlogx
-from .base import Array, Polytope, listable
+from .base import Array, Law, Polytope, listable, spread_convexity
 
 
 class Cube(Polytope):
@@ -59,6 +59,14 @@ class Cube(Polytope):
 
     def entropy_gradient(self, mu: Array) -> Array:
         return -logit((mu - self.low) / self.width) / self.width
+
+    def law(self) -> Law:
+        eye = np.eye(self.n) / self.width
+        shift = np.r_[np.full(self.n, -self.low / self.width), np.full(self.n, 1 / self.width)]
+        return Law(np.vstack([eye, -eye]), shift, np.zeros((0, self.n)), np.zeros(0))
+
+    def entropy_convexity(self) -> dict[str, float]:
+        return spread_convexity(4 / self.width**2, self.n)
 
     def maximiser(self, v: Array) -> Array:
         xp = array_namespace(v)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from .._arrays import array_namespace, device
 from .._numpy import like, to_numpy
-from .base import Array, Polytope
+from .base import Array, Law, Polytope, normals
 from .simplex import Simplex
 
 
@@ -104,6 +104,14 @@ class Hull(Polytope):
                 t[worse] /= 2
             v = v + t[:, None] * step
         return like(-v.reshape(mu.shape), given)
+
+    def law(self) -> Law | None:
+        if not self.independent:
+            return None
+        points = self.vertices()
+        inverse = np.linalg.pinv(np.vstack([points.T, np.ones(len(points))]))
+        normal = normals(points)
+        return Law(inverse[:, :-1], inverse[:, -1], normal, normal @ points[0])
 
     def maximiser(self, v: Array) -> Array:
         xp = array_namespace(v)

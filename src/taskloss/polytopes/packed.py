@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..parallel import Executor
-from ._forest import Forest, check_offsets, k_best, marginals, maximise, sample
+from ._forest import Forest, check_offsets
+from ._max_product import k_best, maximise
+from ._sum_product import marginals, sample
 from .chain import Chain
 
 _MESSAGE = 4  # multiplications that a product of messages counts for

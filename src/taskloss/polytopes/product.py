@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import array_namespace
-from .base import Array, Polytope, listable
+from .base import Array, Law, Polytope, listable
 from .cube import Cube
 from .simplex import Simplex
 
@@ -76,6 +76,26 @@ class Product(Polytope):
 
     def entropy_gradient(self, mu: Array) -> Array:
         return self._each("entropy_gradient", mu)
+
+    def law(self) -> Law | None:
+        from scipy.linalg import block_diag
+
+        parts = [factor.law() for factor in self.factors]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return Law(
+            block_diag(*[part.slope for part in known]),
+            np.concatenate([part.shift for part in known]),
+            block_diag(*[part.equal for part in known]),
+            np.concatenate([part.level for part in known]),
+        )
+
+    def entropy_convexity(self) -> dict[str, float]:
+        parts = [factor.entropy_convexity() for factor in self.factors]
+        # (sum |x_i|_1)^2 <= (sum 1/sigma_i)(sum sigma_i |x_i|_1^2)
+        harmonic = 1 / sum(1 / part["l1"] for part in parts)
+        return {"l1": harmonic, **{norm: min(part[norm] for part in parts) for norm in ("l2", "linf")}}
 
     def maximiser(self, v: Array) -> Array:
         return self._each("maximiser", v)

@@ -9,7 +9,9 @@ import numpy as np
 
 from .._arrays import array_namespace, device, log, xlogx
 from .._numpy import like, to_numpy
-from ._forest import Forest, covariance, k_best, marginals, maximise, sample
+from ._forest import Forest
+from ._max_product import k_best, maximise
+from ._sum_product import covariance, marginals, sample
 from .base import Array, Polytope, listable
 
 

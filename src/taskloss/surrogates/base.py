@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -13,6 +13,9 @@ from .._checks import real_array
 from ..polytopes.base import Polytope
 from ..registry import Part
 from .outputs import Embedding
+
+if TYPE_CHECKING:
+    from .form import Form
 
 Array = Any
 
@@ -147,6 +150,32 @@ class Surrogate(Part):
     def decide(self, v: Array) -> np.ndarray | None:
         """The outputs that the scores v choose themselves, as codes of the outputs bound; None where moments decide."""
         return None
+
+    # -- for the theory ----------------------------------------------------------------------------------------------
+
+    def form(self, polytope: Polytope) -> Form:
+        """D_h as a conic solver takes it, or a jointly convex divergence below it; for M = polytope, once bound."""
+        raise NotImplementedError(
+            f"No convex form is known for the divergence of {type(self).__name__}: give it a method form(polytope)."
+        )
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        """sigma for each norm ("l1", "l2", "linf") in which h is known to be sigma-strongly convex on D."""
+        return {}
+
+    def as_function(
+        self, phi: Any, loss: Any = None
+    ) -> tuple[Callable[[np.ndarray, int], np.ndarray], np.ndarray, int]:
+        """S(v, y) for rows of scores and one label's code, phi as rows, and the number of scores; bound to a loss first, if one is given."""
+        if phi is None:
+            raise ValueError("check needs phi: an array with one row per label, or a loss.")
+        bound = self if loss is None else self.bind(loss.polytope).bind_outputs(loss)
+        table = np.asarray(phi, dtype=float)
+
+        def function(v: np.ndarray, y: int) -> np.ndarray:
+            return np.asarray(bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
+
+        return function, table, bound.size or table.shape[1]
 
     # -- what follows ------------------------------------------------------------------------------------------------
 

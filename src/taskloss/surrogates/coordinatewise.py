@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from .._arrays import array_namespace
 from ..margins import Margin
-from ..polytopes.base import Polytope
+from ..polytopes.base import Polytope, spread_convexity
 from ..polytopes.cube import Cube
 from .base import Array, Surrogate
+from .form import Form, entropy, squared
 
 
 class Coordinatewise(Surrogate):
@@ -87,6 +89,21 @@ class Coordinatewise(Surrogate):
         from .maxentropy import MaxEntropy
 
         return MaxEntropy(Cube(self.size, low=self.low))
+
+    def form(self, polytope: Polytope) -> Form:
+        margin = self.phi_margin
+        if margin.divergence_form == "square":
+            form = squared(polytope.size, 8 / (1 - self.low) ** 2)
+        elif margin.divergence_form in ("entropy", "hellinger"):
+            # The curvature of -2 sqrt(q(1-q)) is that of the negative entropy over 2 sqrt(q(1-q)) <= 1.
+            form = replace(entropy(Cube(polytope.size, low=self.low)), exact=margin.divergence_form == "entropy")
+        else:
+            return super().form(polytope)
+        return replace(form, margin=margin, low=self.low)
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        sigma = self.phi_margin.convexity
+        return {} if sigma is None else spread_convexity(sigma / (1 - self.low) ** 2, polytope.size)
 
     def _q(self, mu: Array) -> Array:
         return (mu - self.low) / (1 - self.low)

@@ -12,6 +12,7 @@ from ..polytopes.base import Polytope
 from ..polytopes.simplex import Simplex
 from ..registry import Part
 from .base import Array, Surrogate
+from .form import Form, entropy
 
 
 class Link(Part):
@@ -160,6 +161,12 @@ class CumulativeLink(Surrogate):
 
     def _sized(self, polytope: Polytope) -> Self:
         return self if self.n_classes is not None else self.with_params(n_classes=polytope.size)
+
+    def form(self, polytope: Polytope) -> Form:
+        return entropy(Simplex(polytope.size))
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        return Simplex(polytope.size).entropy_convexity()
 
     @property
     def distribution(self) -> Link:

@@ -12,6 +12,7 @@ from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
 from .base import Array, Surrogate
+from .form import Form
 
 
 class Listwise(Surrogate):
@@ -62,6 +63,14 @@ class Listwise(Surrogate):
         if self.n_items is None or self.cap is None:
             raise ValueError(f"{self!r} has no size yet: bind it to a loss's polytope, or give n_items and cap.")
         return self.n_items, self.cap
+
+    def form(self, polytope: Polytope) -> Form:
+        """cap times Kullback-Leibler on the items' shares and the rest's, that is, on mu and cap - sum mu."""
+        k, cap = self._sizes()
+        return Form(np.vstack([np.eye(k), -np.ones(k)]), np.append(np.zeros(k), cap), np.zeros((0, k)), np.zeros(0))
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        return dict.fromkeys(("l1", "l2", "linf"), 1 / self._sizes()[1])  # |x|_1 is the largest of the three norms
 
     def _with_rest(self, v: Array) -> Array:
         xp = array_namespace(v)

@@ -11,6 +11,7 @@ from ..polytopes.cube import Cube
 from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
 from .base import Array, Surrogate
+from .form import Form, entropy
 
 
 class MaxEntropy(Surrogate):
@@ -51,6 +52,12 @@ class MaxEntropy(Surrogate):
         xp = array_namespace(v)
         a, mu = self._polytope.log_partition_and_marginals(v)
         return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
+
+    def form(self, polytope: Polytope) -> Form:
+        return entropy(self._polytope)
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        return self._polytope.entropy_convexity()
 
     @property
     def constant_on_vertices(self) -> bool:

@@ -11,6 +11,7 @@ from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from ..polytopes.simplex import Simplex
 from .base import Array, Surrogate
+from .form import Form, added
 from .legendre import Legendre
 from .maxentropy import MaxEntropy
 from .quadratic import Quadratic
@@ -67,6 +68,17 @@ class Mixture(Legendre):
 
     def _sized(self, polytope: Polytope) -> Self:
         return self.with_params(parts=[part.bind(polytope) for _, part in self.terms])
+
+    def form(self, polytope: Polytope) -> Form:
+        parts = [(w, part.form(polytope)) for w, part in self.terms]
+        if any(form.sampled for _, form in parts):  # then the sum's own curvature is sampled
+            return super().form(polytope)
+        return added(parts)
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        known = [(w, part.strong_convexity(polytope)) for w, part in self.terms]
+        norms = {norm for _, part in known for norm in part}
+        return {norm: sum(w * part.get(norm, 0.0) for w, part in known) for norm in norms}
 
     def potential(self, mu: Array) -> Array:
         return sum(w * part.potential(mu) for w, part in self.terms)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._arrays import array_namespace
+from ..polytopes.base import Polytope, spread_convexity
 from .base import Array, Surrogate
+from .form import Form, squared
 
 
 class Quadratic(Surrogate):
@@ -26,6 +28,12 @@ class Quadratic(Surrogate):
 
     def inverse_link(self, v: Array) -> Array:
         return v
+
+    def form(self, polytope: Polytope) -> Form:
+        return squared(polytope.size, 1.0)
+
+    def strong_convexity(self, polytope: Polytope) -> dict[str, float]:
+        return spread_convexity(1.0, polytope.size)
 
     @property
     def smoothness(self) -> float:

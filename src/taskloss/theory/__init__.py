@@ -3,6 +3,7 @@
 from . import plots, plots_convolved
 from .calibration import Calibration, calibration
 from .candidates import Candidate
+from .certificate import Certificate
 from .closed import margin_calibration
 from .compare import Comparison, compare
 from .convolved import LinearCalibration, linear_calibration
@@ -13,7 +14,6 @@ from .learning import ASGDBound, LearningBound, OsokinComparison, asgd_bound, os
 from .maxmargin import MaxMarginReport, check_max_margin, tightened
 from .noise import MarginDistribution, margin_distribution
 from .problem import form_of, strong_convexity
-from .programs import Certificate
 from .rates import ExponentialBound, RegularisedBound, exponential_bound, regularised_bound
 from .representation import Report, check
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -10,23 +13,29 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, real_array
-from .closed import closed_form, two_point_bounds, two_point_witness
-from .problem import DUAL, Problem
-from .programs import Certificate, Programs
+from .._checks import real_array
+from .certificate import Certificate
+from .closed import closed_form, two_point_bounds, two_point_ceilings, two_point_witness
+from .problem import DUAL, Problem, inverse_square
+from .programs import Programs
 from .search import deepest_tie, interval
 from .symmetry import orbits
 
 
-def calibration(loss: Any, surrogate: Any = "auto", verbose: bool = False) -> Calibration:
+def calibration(
+    loss: Any, surrogate: Any = "auto", verbose: bool = False, time_limit: float | None = None
+) -> Calibration:
     """The calibration function of a loss and a surrogate, instances or registered names.
+
+    verbose: a line of progress for each pair of outputs. time_limit: seconds after which `exact` returns the bounds that
+    it has, valid and as an interval.
 
     >>> import taskloss as tl
     >>> zeta = tl.theory.calibration(tl.losses.Hamming(3), tl.surrogates.Independent())
     >>> print(round(zeta(0.5), 6))
     0.392436
     """
-    return Calibration(Problem(loss, surrogate), verbose)
+    return Calibration(Problem(loss, surrogate), verbose, time_limit)
 
 
 class Calibration:
@@ -37,12 +46,17 @@ class Calibration:
     programs in (u', u), convex where D_h is. Calling the object gives numbers; `exact` gives the certificate.
     """
 
-    def __init__(self, problem: Problem, verbose: bool = False):
-        self.problem = problem
+    def __init__(self, problem: Problem, verbose: bool = False, time_limit: float | None = None):
+        if time_limit is not None and not time_limit > 0:
+            raise ValueError(
+                f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none."
+            )
+        self.problem, self.time_limit = problem, time_limit
         self.loss, self.surrogate = problem.loss, problem.surrogate
         self.verbose = verbose
         self._cache: dict[float, Certificate] = {}
         self._conjugates: dict[float, tuple[float, float]] = {}
+        self._ceilings: dict[float, np.ndarray] = {}
 
     def __repr__(self) -> str:
         return f"Calibration({self.loss!r}, {self.surrogate!r})"
@@ -72,7 +86,7 @@ class Calibration:
             mean = self.problem.vertices.mean(0)
             z = int((self.problem.psi @ mean + self.problem.offset).argmin())
             return Certificate(0.0, 0.0, 0.0, z, z, mean, mean, "closed form (zero)")
-        if eps > self.eps_max * (1 + 1e-12):
+        if eps > self.eps_max + self.problem.rounding:
             return Certificate(eps, np.inf, np.inf, method="closed form (nothing is that wrong)")
         return closed_form(self.problem, eps) or self.numeric(eps)
 
@@ -83,23 +97,23 @@ class Calibration:
         eps = _level(eps)
         problem, form = self.problem, self.problem.form
         pairs = self._ordered(self._pair_bounds(eps))
+        deadline = time.monotonic() + (self.time_limit or np.inf)
         if not form.exact:
-            return interval(self._programs, eps, pairs)
+            return interval(self._programs, eps, pairs, deadline)
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
         for z, other, bound in pairs:
-            if bound >= best.value:
-                lower = min(lower, bound)
+            if bound >= best.value or time.monotonic() > deadline:
+                lower = min(lower, bound)  # no pair from here on has a smaller bound
                 break
-            found = two_point_witness(problem, z, other, eps, bound) if form.simplex else None
+            found = two_point_witness(problem, z, other, eps, bound) if problem.kullback else None
             if found is None:
-                found, solved = self._programs.solve(z, other, eps), solved + 1
+                found, solved = self._programs.solve(z, other, eps, enough=best.value), solved + 1
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
-        lower = min(lower, best.value)
-        agree = best.value == lower or best.value - lower <= 1e-5 * max(1.0, lower)
-        return replace(best, lower=lower, programs=solved, exact=agree)
+        best = replace(best, lower=min(lower, best.value), programs=solved)
+        return replace(best, exact=best.agree)
 
     @cached_property
     def _programs(self) -> Programs:
@@ -111,7 +125,11 @@ class Calibration:
         problem = self.problem
         n = len(problem.psi)
         stands = orbits(problem)
-        rows = np.unique(np.c_[problem.psi, problem.offset].round(12), axis=0, return_inverse=True)[1].ravel()
+        alike = (
+            np.round(problem.table / problem.unit, 12),
+            np.round(problem.psi / max(np.abs(problem.psi).max(), 1e-300), 12),
+        )
+        rows = np.unique(np.hstack(alike), axis=0, return_inverse=True)[1].ravel()
         keep = np.unique(stands[rows[:, None] != rows[None, :]])
         return keep[np.divmod(keep, n)[0] != np.divmod(keep, n)[1]]
 
@@ -119,9 +137,9 @@ class Calibration:
         """A quick lower bound on each pair's program."""
         problem = self.problem
         bounds = problem.curvature * eps**2 / 2
-        if problem.form.simplex:
+        if problem.kullback:
             bounds = np.maximum(bounds, two_point_bounds(problem.table, eps))
-        return np.where(problem.reach >= eps - 1e-12, bounds, np.inf)
+        return np.where(problem.reach >= eps - problem.rounding, bounds, np.inf)
 
     def _ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
         """Pairs with a finite bound, the least bound first; a line of progress on the way where verbose."""
@@ -156,13 +174,15 @@ class Calibration:
             )
         names = list(constants) if norm is None else [norm]
         slope = max(self._quadratic(name, constants[name], improved) for name in names)
-        return slope * np.asarray(_levels(eps)) ** 2
+        levels = np.asarray(_levels(eps))
+        # outputs that are all alike have an infinite slope: no eps but zero is ever reached
+        return np.where(levels > 0, slope, 0.0) * levels**2
 
     def _quadratic(self, norm: str, sigma: float, improved: bool) -> float:
         if improved:
-            return sigma / (2 * self.problem.differences(DUAL[norm]).max() ** 2)
+            return float(inverse_square(self.problem.differences(DUAL[norm]).max(), sigma)) / 2
         order = {"l1": np.inf, "l2": 2, "linf": 1}[norm]
-        return sigma / (8 * np.linalg.norm(self.problem.psi, ord=order, axis=1).max() ** 2)
+        return float(inverse_square(np.linalg.norm(self.problem.psi, ord=order, axis=1).max(), sigma)) / 8
 
     def upper_bound(self, eps: Any) -> Any:
         """D_h(u_eps, u_0) along segments inside M from a tie u_0 of two outputs: O(eps^2), and above zeta_h everywhere.
@@ -172,11 +192,11 @@ class Calibration:
         levels = np.asarray(_levels(eps))
         out = np.full(levels.shape, np.inf)
         for tie, target, reach in self._segments:
-            step = (levels / reach)[..., None]
+            step = np.minimum(levels / reach, 1.0)[..., None]
             value = self.problem.divergence(
                 tie + step * (target - tie), np.broadcast_to(tie, step.shape[:-1] + tie.shape)
             )
-            out = np.where(levels <= reach, np.minimum(out, value), out)
+            out = np.where(levels <= reach + self.problem.rounding, np.minimum(out, value), out)
         return float(out) if out.ndim == 0 else out
 
     @cached_property
@@ -192,8 +212,8 @@ class Calibration:
             if tie is None:
                 continue
             gains = table[z] - table[other]
-            for chosen in (gains >= gains.max() - 1e-12, gains > 1e-12):
-                if chosen.any():
+            for chosen in (gains >= gains.max() - problem.rounding, gains > 1e-12 * problem.unit):
+                if chosen.any() and gains[chosen].mean() > problem.rounding:
                     target = problem.vertices[chosen].mean(0)
                     segments.append((tie, target, float(gains[chosen].mean())))
         return segments
@@ -211,44 +231,100 @@ class Calibration:
         """zeta*(s), and an eps at which it is attained."""
         if slope <= 0:
             return 0.0, 0.0
-        if slope not in self._conjugates and not self.problem.form.exact and self._line is not None:
+        if slope not in self._conjugates and not self.problem.form.exact and self._line:
             self._conjugates[slope] = self._line_conjugate(slope)
         if slope not in self._conjugates:
-            kappa = self.problem.curvature
-            reach = self.problem.reach
-            with np.errstate(invalid="ignore", divide="ignore"):
-                stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
-                ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
-            ceilings[~np.isfinite(ceilings)] = 0.0
-            best, at = 0.0, 0.0
-            for z, other, ceiling in self._ordered(-ceilings):
-                if -ceiling <= best:
-                    break
-                found = self._programs.solve(z, other, reward=slope)
-                if -found.lower > best:
-                    best = -found.lower
-                    gain = self.problem.psi[z] - self.problem.psi[other]
-                    at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
-            self._conjugates[slope] = best, at
+            unit = self._unit
+            if unit == 0:  # nothing is known from below but that zeta is not negative
+                return slope * self.eps_max, self.eps_max
+            if unit != 1:  # zeta >= unit * zeta of the squared distance
+                slope, whole = slope / unit, slope
+                conjugate, at = self._program_conjugate(slope)
+                self._conjugates[whole] = unit * conjugate, at
+                return self._conjugates[whole]
+            self._conjugates[slope] = self._program_conjugate(slope)
         return self._conjugates[slope]
 
+    def _program_conjugate(self, slope: float) -> tuple[float, float]:
+        """The conjugate for the form's divergence, pair by pair, those that may give the most first."""
+        ceilings = self._pair_ceilings(slope)
+        best, at = 0.0, 0.0
+        for z, other, ceiling in self._ordered(-ceilings):
+            if -ceiling <= best:
+                break
+            found = self._programs.solve(z, other, reward=slope, enough=-best)
+            ceilings[z, other] = min(max(-found.lower, 0.0), -ceiling)
+            if ceilings[z, other] > best:
+                best = float(ceilings[z, other])
+                if found.u_prime is None:
+                    continue
+                gain = self.problem.psi[z] - self.problem.psi[other]
+                at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
+        self._ceilings[slope] = ceilings
+        return best, at
+
+    def _pair_ceilings(self, slope: float) -> np.ndarray:
+        """A quick upper bound on each pair's share of the conjugate.
+
+        From strong convexity; from two labels, for Kullback-Leibler; and from slopes that have been looked at, since
+        each share is convex in the slope, zero at zero and grows by no more than the pair's reach.
+        """
+        reach = np.maximum(self.problem.reach, 0.0)
+        kappa = np.zeros_like(reach) if self._unit != 1 else self.problem.curvature
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
+            ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
+        ceilings[~np.isfinite(ceilings)] = 0.0
+        if self.problem.kullback:
+            ceilings = np.minimum(ceilings, two_point_ceilings(self.problem.table, slope))
+        below = max((s for s in self._ceilings if s < slope), default=0.0)
+        above = min((s for s in self._ceilings if s > slope), default=np.inf)
+        first = self._ceilings.get(below, np.zeros_like(reach))
+        if np.isfinite(above):
+            share = (slope - below) / (above - below)
+            return np.minimum(ceilings, (1 - share) * first + share * self._ceilings[above])
+        return np.minimum(ceilings, first + (slope - below) * reach)
+
     @cached_property
-    def _line(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """zeta_h on a grid, where one dimension makes it cheap and exact for every potential."""
+    def _unit(self) -> float:
+        """How many times the form's zeta lies below the true one: 1, but where curvature 1 is a unit only.
+
+        Then it is the least curvature of h within the largest distance that a pair's program has at the end of its reach:
+        at any eps the distance rho is no larger, and D_h >= curvature rho^2 / 2.
+        """
+        least = self.problem.form.least_curvature
+        if least is None:
+            return 1.0
+        n = len(self.problem.psi)
+        ends = [divmod(int(pair), n) for pair in self._representatives]
+        ends = [(z, other) for z, other in ends if self.problem.reach[z, other] > 0 and not self._programs.never(z)]
+        far = [self._programs.solve(z, other, float(self.problem.reach[z, other])).value for z, other in ends]
+        widest = float(np.sqrt(2 * max(far, default=0.0)))
+        return least(widest) if np.isfinite(widest) else 0.0
+
+    @cached_property
+    def _line(self) -> bool:
+        """Whether one dimension makes zeta_h cheap and exact for every potential."""
         found = closed_form(self.problem, self.eps_max / 2)
-        if found is None or "one dimension" not in found.method:
-            return None
-        grid = np.linspace(0, self.eps_max, 401)
-        return grid, self(grid)
+        return found is not None and "one dimension" in found.method
 
     def _line_conjugate(self, slope: float) -> tuple[float, float]:
-        from scipy.optimize import minimize_scalar
-
-        grid, values = self._line  # type: ignore[misc]
-        i = int((slope * grid - values).argmax())
-        around = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-        found = minimize_scalar(lambda e: self.exact(e).value - slope * e, bounds=around, method="bounded")
-        return max((-float(found.fun), float(found.x)), (float(slope * grid[i] - values[i]), float(grid[i])))
+        """By bisection of the range of eps: zeta grows, so that s eps - zeta is at most s (right end) - zeta(left end)."""
+        grid = np.linspace(0, self.eps_max, 33)
+        best, at, cells = 0.0, 0.0, []
+        for left, right in itertools.pairwise(grid):
+            cells.append((-(slope * right - self.exact(float(left)).lower), float(left), float(right)))
+        heapq.heapify(cells)
+        for _ in range(20_000):
+            ceiling, left, right = cells[0]
+            if -ceiling <= best * (1 + 1e-5) or right - left < 1e-9 * self.eps_max:
+                break
+            middle = (left + right) / 2
+            value = slope * middle - self.exact(middle).lower
+            best, at = max((best, at), (value, middle))
+            heapq.heapreplace(cells, (-(slope * middle - self.exact(left).lower), left, middle))
+            heapq.heappush(cells, (-(slope * right - self.exact(middle).lower), middle, right))
+        return max(-cells[0][0], 0.0), at
 
     def envelope(self, eps: Any) -> Any:
         """zeta**(eps), the largest convex function below zeta_h, from below and within 1e-7 or so of it.
@@ -262,29 +338,34 @@ class Calibration:
     def _envelope(self, eps: float) -> float:
         if eps == 0:
             return 0.0
-        if eps > self.eps_max * (1 + 1e-12):
+        if eps > self.eps_max + self.problem.rounding:
             return np.inf
         if self._convex:
             return self.exact(eps).lower
         # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
         # slope of a chord, and with zeta itself as the ceiling where it is at hand.
-        known = self.problem.form.exact or self._line is not None
+        known = self.problem.form.exact or self._line
         ceiling = self.exact(eps).lower if known else np.inf
-        low, high, best = 0.0, (ceiling if known else max(float(self.lower_bound(eps)), 1e-6)) / eps, 0.0
+        if known and ceiling == np.inf:  # no pair has a feasible point, here or beyond
+            return np.inf
+        first = ceiling if known else float(self.lower_bound(eps)) if self.problem.convexity else 0.0
+        low, high, best = 0.0, (first or self.exact(eps).value) / eps, 0.0
+        if not np.isfinite(high):
+            return 0.0
         for _ in range(60):
             conjugate, at = self._conjugate(high)
-            best = max(best, high * eps - conjugate)
-            if at >= eps * (1 - 1e-9):
+            best = max(best, _below(high * eps, conjugate))
+            if at >= eps * (1 - 1e-7):
                 break
             low, high = high, 2 * high
         for _ in range(40):
-            if ceiling - best <= 1e-8 * max(1.0, best) or high - low <= (1e-9 if known else 1e-4) * high:
+            if ceiling - best <= 1e-8 * best or high - low <= (1e-9 if known else 1e-4) * high:
                 break
             middle = (low + high) / 2
             conjugate, at = self._conjugate(middle)
-            best = max(best, middle * eps - conjugate)
+            best = max(best, _below(middle * eps, conjugate))
             low, high = (middle, high) if at < eps else (low, middle)
-        return best
+        return min(best, ceiling)
 
     @cached_property
     def _convex(self) -> bool:
@@ -311,7 +392,7 @@ class Calibration:
         if delta == 0:
             return 0.0
         top = self.eps_max
-        if (self.problem.form.exact or self._convex or self._line is not None) and self.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._line) and self.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.exact(e).lower - delta, 0.0, top, xtol=1e-13))
@@ -357,9 +438,16 @@ class Calibration:
         return calibration_plot(self, ax, points)
 
 
+def _below(a: float, b: float) -> float:
+    """a - b less its rounding: what a steep slope leaves of two large numbers is no bound otherwise."""
+    return a - b - 1e-15 * (a + b)
+
+
 def _level(eps: Any, name: str = "eps") -> float:
-    check_number(name, eps)
-    return float(_levels(float(eps), name))
+    eps = _levels(eps, name)
+    if eps.ndim:
+        raise ValueError(f"{name} must be one number, got an array of shape {eps.shape}.")
+    return float(eps)
 
 
 def _levels(eps: Any, name: str = "eps") -> np.ndarray:

@@ -13,8 +13,10 @@ from ..losses.base import Loss
 from ..margins import Margin
 from ..surrogates.base import Surrogate
 from ..surrogates.cumulative import Link
-from .calibration import Calibration, Certificate, calibration
+from .calibration import Calibration, calibration
+from .certificate import Certificate
 from .closed import closed_form
+from .convolved import linear_calibration
 from .costs import Cost, pass_cost
 from .learning import _canonical_gradient, _examples, _gradient
 
@@ -22,7 +24,7 @@ FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, t
 # constructor arguments that name a part of their own: each of those is a surrogate to compare
 CHOICES: dict[str, type] = {"margin": Margin, "link": Link}
 # (loss, surrogate) -> an object with lower_bound(eps), eps_max, loss and surrogate: the first that knows the surrogate speaks
-CALIBRATIONS: list[Callable[[Loss, Surrogate], Any]] = [calibration]
+CALIBRATIONS: list[Callable[[Loss, Surrogate], Any]] = [calibration, linear_calibration]
 
 
 @dataclass(frozen=True)

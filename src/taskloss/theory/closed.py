@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..margins import Exponential, Logistic, Margin, Square
-from ..surrogates.coordinatewise import Coordinatewise
+from ..margins import Margin
+from ..surrogates.form import log_excess
+from .certificate import Certificate
 from .problem import Problem
-from .programs import Certificate
 
 
 def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
     """zeta of a margin loss for binary 0-1 loss: h((1 + eps)/2) - h(1/2), infinite beyond eps = 1.
 
-    Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2.
+    Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2. Each
+    without the cancellation that the difference would have for small eps; rounding may take eps past 1 and is let pass.
     """
     eps = np.asarray(eps, dtype=float)
-    inside = np.clip((1 + eps) / 2, 0.5, 1.0)
-    return np.where(eps <= 1, margin.potential(inside) - margin.potential(np.full_like(inside, 0.5)), np.inf)
+    e = np.clip(eps, 0.0, 1.0)
+    if margin.divergence_form == "entropy":  # D_h at (1 + e)/2 and 1/2, two terms with t = e and t = -e
+        value = (log_excess(e) + log_excess(-e)) / 2
+    elif margin.divergence_form == "hellinger":
+        value = e**2 / (1 + np.sqrt(1 - e**2))
+    elif margin.divergence_form == "square":
+        value = e**2
+    else:
+        value = margin.potential((1 + e) / 2) - margin.potential(np.full_like(e, 0.5))
+    return np.where(eps <= 1 + 1e-12, value, np.inf)
 
 
 def closed_form(problem: Problem, eps: float) -> Certificate | None:
@@ -43,6 +54,8 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
         return None
     ends = problem.vertices if domain is None else np.vstack([problem.vertices, domain.vertices()])
     direction = ends[np.abs(ends - ends[0]).sum(1).argmax()] - ends[0]
+    if not direction.any():  # one label only, on the whole line
+        direction = np.ones(k)
     place = (ends - ends[0]) @ direction / (direction @ direction)
     truth = place[: len(problem.vertices)]
     low, high = (-np.inf, np.inf) if domain is None else (place.min(), place.max())
@@ -50,34 +63,46 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
     level = problem.psi @ ends[0] + problem.offset
     best = Certificate(eps, np.inf, np.inf, method="closed form (one dimension)")
     for z in range(len(slope)):
-        left, right = _half_lines(slope[z] - slope, level[z] - level, low, high)
+        left, right = _half_lines(slope[z] - slope, level[z] - level, low, high, problem.rounding)
         if left > right:
             continue
         for other in range(len(slope)):
-            # slope x + level >= eps on M: everything, nothing, or one end of it
-            a, b = slope[z] - slope[other], level[z] - level[other]
-            first, last = _half_lines(np.array([-a]), np.array([eps - b]), truth.min(), truth.max())
+            # slope x + level >= eps on M: everything, nothing, or one end of it; at the end of its reach, one vertex
+            a, b, reach = slope[z] - slope[other], level[z] - level[other], problem.reach[z, other]
+            if eps > reach + problem.rounding:
+                continue
+            target = min(eps, float(reach))
+            first, last = _half_lines(
+                np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding
+            )
             if other == z or first > last:
                 continue
             x, y = (first, right) if first > right else (last, left) if last < left else (max(first, left),) * 2
             u1, u2 = ends[0] + x * direction, ends[0] + y * direction
-            value = float(problem.divergence(u1, u2)) if x != y else 0.0
+            value = problem.ceiling(u1, u2) if x != y else 0.0
             if value < best.value:
-                best = Certificate(eps, value, value, z, other, u1, u2, best.method)
-    return best
+                floor = (
+                    value
+                    if problem.form.exact or problem.hellinger
+                    else max(2 * float(problem.divergence(u1, u2)) - value, 0.0)
+                )
+                best = Certificate(eps, value, floor, z, other, u1, u2, best.method)
+    return replace(best, exact=best.agree)
 
 
-def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float) -> tuple[float, float]:
+def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float, rounding: float) -> tuple[float, float]:
     """The interval of x in [low, high] with slope x + level <= 0 for every row; empty (1, 0) where there is none."""
-    scale = 1e-12 * max(1.0, float(np.abs(level).max()))
-    flat = np.abs(slope) <= 1e-14
-    if (level[flat] > scale).any():
+    flat = np.abs(slope) <= rounding
+    if (level[flat] > 2 * rounding).any():
         return 1.0, 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at = -level / slope
-    high = min(high, float(at[~flat & (slope > 0)].min(initial=np.inf)))
-    low = max(low, float(at[~flat & (slope < 0)].max(initial=-np.inf)))
-    return (low, high) if low <= high + 1e-12 else (1.0, 0.0)
+    at = -level[~flat] / slope[~flat]
+    last = min(high, float(at[slope[~flat] > 0].min(initial=np.inf)))
+    first = max(low, float(at[slope[~flat] < 0].max(initial=-np.inf)))
+    # Two ends that rounding has swapped are one point.
+    room = 4 * rounding / max(float(np.abs(slope).max(initial=0.0)), rounding) + 1e-15 * max(abs(first), abs(last), 0.0)
+    if first > last and np.isfinite(room) and first <= last + room:
+        first = last = min(max((first + last) / 2, low), high)
+    return (first, last) if first <= last else (1.0, 0.0)
 
 
 # -- one margin per coordinate ---------------------------------------------------------------------------------------
@@ -85,11 +110,8 @@ def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float) -
 
 def _margin(problem: Problem, low: float) -> Margin | None:
     """The margin of a coordinatewise surrogate whose zeta is understood, in coordinates from `low` to 1."""
-    surrogate = problem.surrogate
-    if not isinstance(surrogate, Coordinatewise) or surrogate.low != low:
-        return None
-    margin = surrogate.phi_margin
-    return margin if type(margin) in (Logistic, Exponential, Square) else None
+    form = problem.form
+    return form.margin if form.margin is not None and form.low == low else None
 
 
 def _one_vs_all(problem: Problem, eps: float) -> Certificate | None:
@@ -108,10 +130,10 @@ def _one_vs_all(problem: Problem, eps: float) -> Certificate | None:
 
 def _sign_weights(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
     """(signs, w) where psi(z) = -w sign(z) / 2 with one constant: Hamming losses, on all or some sign vectors."""
-    if np.ptp(problem.offset) > 1e-12:
+    if np.ptp(problem.offset) > 1e-12 * problem.unit:
         return None
     weights = 2 * np.abs(problem.psi)
-    if np.ptp(weights, axis=0).max() > 1e-9 or weights.min() < 1e-12:
+    if np.ptp(weights, axis=0).max() > 1e-12 * problem.unit or weights.min() < 1e-9 * problem.unit:
         return None
     return -np.sign(problem.psi), weights[0]
 
@@ -176,7 +198,11 @@ def _thresholds(problem: Problem, eps: float) -> Certificate | None:
     signs, weights = found
     n = len(weights)
     chain = 2.0 * np.tri(n + 1, n, -1) - 1
-    if np.ptp(weights) > 1e-12 or signs.shape != chain.shape or not np.array_equal(problem.vertices, chain):
+    if (
+        np.ptp(weights) > 1e-12 * problem.unit
+        or signs.shape != chain.shape
+        or not np.array_equal(problem.vertices, chain)
+    ):
         return None
     if not np.array_equal(signs, chain):
         return None
@@ -209,11 +235,22 @@ def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
     d = table[:, None, :] - table[None, :, :]
     a, b = d.max(-1), -d.min(-1)
     out = np.full(a.shape, np.inf)
-    ok = (a >= eps) & (b > 0) & (a > 0)
-    p, q = (b[ok] + eps) / (a + b)[ok], b[ok] / (a + b)[ok]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(p < 1, (1 - p) * np.log((1 - p) / (1 - q)), 0.0)
-    out[ok] = p * np.log(p / q) + rest
+    # z behind z' on every label is never optimal; equal to it on the best of them, only where b = 0 and so is the truth
+    ok = (a >= eps * (1 - 1e-12)) & (b > 0) & (a > 0)
+    a, b = a[ok], b[ok]
+    # the coin's divergence, with t = eps/b and t = -eps/a: no cancellation for small eps
+    out[ok] = (b * log_excess(eps / b) + a * log_excess(np.maximum(-eps / a, -1.0))) / (a + b)
+    return out
+
+
+def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
+    """The conjugates of `two_point_bounds` at a slope s, from above: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
+    d = table[:, None, :] - table[None, :, :]
+    a, b = d.max(-1), -d.min(-1)
+    out = np.zeros(a.shape)
+    ok = (a > 0) & (b > 0)
+    t, q = slope * (a + b)[ok], (b / np.where(ok, a + b, 1.0))[ok]
+    out[ok] = np.maximum(np.logaddexp(np.log1p(-q), np.log(q) + t) - q * t, 0.0) + 1e-15 * t
     return out
 
 
@@ -221,16 +258,19 @@ def two_point_witness(problem: Problem, z: int, other: int, eps: float, bound: f
     """The pair's bound as an exact value, where some law on two extreme labels has z optimal."""
     table = problem.table
     d = table[z] - table[other]
-    tops, bottoms = np.flatnonzero(d >= d.max() - 1e-12), np.flatnonzero(d <= d.min() + 1e-12)
+    slack = problem.rounding
+    tops, bottoms = np.flatnonzero(d >= d.max() - slack), np.flatnonzero(d <= d.min() + slack)
     a, b = d.max(), -d.min()
+    if not (a > 0 and b > 0 and eps <= a + slack):
+        return None
     for top in tops[:8]:
         for bottom in bottoms[:8]:
             q = np.zeros(table.shape[1])
             q[top], q[bottom] = b / (a + b), a / (a + b)
             risks = table @ q
-            if risks[z] <= risks.min() + 1e-12 * max(1.0, np.abs(table).max()):
+            if risks[z] <= risks.min() + slack:
                 p = np.zeros_like(q)
-                p[top], p[bottom] = (b + eps) / (a + b), (a - eps) / (a + b)
+                p[top], p[bottom] = (b + eps) / (a + b), max(a - eps, 0.0) / (a + b)
                 vertices = problem.vertices
                 return Certificate(eps, bound, bound, z, other, p @ vertices, q @ vertices, "closed form (two labels)")
     return None

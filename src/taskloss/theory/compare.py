@@ -11,8 +11,8 @@ import numpy as np
 
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
-from .calibration import Certificate
 from .candidates import Candidate, builders, describe, fitted, generality, same_function
+from .certificate import Certificate
 from .learning import _positive, _tail
 
 

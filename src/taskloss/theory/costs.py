@@ -12,6 +12,7 @@ from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
 from ..polytopes.tree import Tree
 from ..surrogates.base import Surrogate
+from ..surrogates.convolutional import ConvolutionalFenchelYoung
 from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.cumulative import CumulativeLink
 from ..surrogates.legendre import Legendre
@@ -21,6 +22,7 @@ from ..surrogates.quadratic import Quadratic
 
 EXP = 10  # an exponential or a logarithm counts as this many additions
 NEWTON = 10  # steps of an inverse link without a formula, about
+STEPS = 4  # of the inner problem of a convolved surrogate, started warm
 
 
 class Cost(NamedTuple):
@@ -76,6 +78,15 @@ def _(surrogate: Legendre, size: int | None = None) -> Cost:
     return Cost(
         f"{NEWTON} Newton steps of k^3/3 + 4 k^2 evaluations of h", NEWTON * (k**3 / 3 + 4 * k**2 * (EXP + 2) * k)
     )
+
+
+@pass_cost.register
+def _(surrogate: ConvolutionalFenchelYoung, size: int | None = None) -> Cost | None:
+    inner = pass_cost(surrogate.inner, size)
+    if inner is None or surrogate.embedding is None:
+        return None
+    k, outputs = surrogate.size or size or 0, len(surrogate.embedding.outputs())
+    return Cost(f"{STEPS} ({inner.formula} + 2 |Z| k)", STEPS * (inner.operations + 2.0 * outputs * k))
 
 
 @pass_cost.register

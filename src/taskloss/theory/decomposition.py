@@ -60,70 +60,104 @@ def _norms(rows: np.ndarray) -> dict[str, float]:
     }
 
 
-def decompose(matrix: Any, constant: float | None = None, balance: bool = True, tol: float = 1e-9) -> Decomposition:
+def decompose(matrix: Any, constant: float | None = None, balance: bool = True, tol: float = 1e-11) -> Decomposition:
     """psi, phi and c with matrix[z, y] = <psi(z), phi(y)> + c and as few coordinates as there can be.
 
     The constant that lowers the rank, where one does, is 1 / (1' L^+ 1); otherwise 0, or the one given. Of all
     factorisations in that dimension, `balance` picks the one with the least max|psi|_2 max|phi|_2, the quantity in
     the paper's bound for conditional random fields: the norm gamma_2 of L - c, whose semidefinite program is solved
-    here by its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. 0-1 loss on n
-    classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n labels: k = r = n.
+    here by its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. The product is compared
+    with the matrix before it is returned. Singular values below `tol` times the largest cost count as zero. 0-1 loss on
+    n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n
+    labels: k = r = n.
     """
-    matrix = real_array("matrix", getattr(matrix, "values", matrix), "costs")
     check_number("tol", tol, above=0)
     check_number("constant", 0.0 if constant is None else constant)
     check_flag("balance", balance)
-    table = np.asarray(getattr(matrix, "values", matrix), dtype=float)
+    table = real_array("matrix", matrix, "costs")
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"decompose needs a matrix of costs with two dimensions, got shape {table.shape}.")
     if not np.isfinite(table).all():
         raise ValueError("The cost matrix contains NaN or infinite values: replace them by finite costs.")
-    scale = max(float(np.abs(table).max()), 1e-300)
-    c = _constant(table, tol) if constant is None else float(constant)
-    left, singular, right = np.linalg.svd(table - c, full_matrices=False)
-    k = int((singular > tol * scale * np.sqrt(table.size)).sum())
-    psi, phi = left[:, :k] * np.sqrt(singular[:k]), right[:k].T * np.sqrt(singular[:k])
-    r = int((np.linalg.svd(phi - phi.mean(0), compute_uv=False) > tol * np.sqrt(scale * table.size)).sum()) if k else 0
-    gap = None
+    scale = float(np.abs(table).max())
+    unit = scale or 1.0
+    least = tol * np.sqrt(table.size)
+    c = (_constant(table / unit, least) if constant is None else float(constant) / unit) * unit
+    left, singular, right = np.linalg.svd((table - c) / unit, full_matrices=False)
+    k = int((singular > least * max(1.0, abs(c) / unit)).sum())
+    root = np.sqrt(singular[:k])
+    psi, phi, gap = left[:, :k] * root, right[:k].T * root, None
+    # phi(y) - phi(y') is zero where the columns of the matrix do not differ
+    r = min(k, int((np.linalg.svd((table - table.mean(1, keepdims=True)) / unit, compute_uv=False) > least).sum()))
     if balance and k:
-        psi, phi, gap = _balanced(psi @ phi.T, k)
+        psi, phi, gap = _balanced(psi, phi)
+        gap *= unit
+    psi, phi = psi * np.sqrt(unit), phi * np.sqrt(unit)
+    error = float(np.abs(psi @ phi.T + c - table).max())
+    if error > 1e-10 * max(unit, abs(c)):
+        raise ArithmeticError(
+            f"The decomposition misses the matrix by {error:.1e}: its rank is not clear at tol={tol:g}; give a smaller tol."
+        )
     return Decomposition(psi, phi, c, r, gap)
 
 
-def _constant(table: np.ndarray, tol: float) -> float:
-    """The c for which L - c 1 1' has a lower rank: 1 must be in both ranges of L, and then c = 1 / (1' L^+ 1)."""
-    inverse = np.linalg.pinv(table, rcond=tol)
-    ones_z, ones_y = np.ones(table.shape[0]), np.ones(table.shape[1])
-    both = np.allclose(table @ (inverse @ ones_z), ones_z, atol=1e-7) and np.allclose(
-        table.T @ (inverse.T @ ones_y), ones_y, atol=1e-7
-    )
-    total = float(ones_y @ inverse @ ones_z)
-    return 1 / total if both and abs(total) > 1e-12 else 0.0
+def _constant(table: np.ndarray, least: float) -> float:
+    """The c for which L - c 1 1' has a lower rank: 1 must be in both ranges of L, and then c = 1 / (1' L^+ 1).
 
-
-def _balanced(table: np.ndarray, k: int, rounds: int = 3000, gap: float = 1e-7) -> tuple[np.ndarray, np.ndarray, float]:
-    """The factorisation with the least max|psi| max|phi|, by multiplicative steps on the dual's laws p and q.
-
-    With U S V' the decomposition of diag(p)^1/2 T diag(q)^1/2, psi = T diag(q)^1/2 V S^-1/2 and phi likewise are a
-    factorisation of T with sum_z p_z |psi(z)|^2 = sum S; where the laws are best, all rows that carry weight have the
-    same length. sum S is a lower bound at every step, which gives the gap.
+    What the formula proposes is kept only if the rank falls indeed.
     """
-    p, q = (np.full(n, 1 / n) for n in table.shape)
-    best: tuple[float, np.ndarray, np.ndarray] = (np.inf, table, table)
-    lower = 0.0
-    for _ in range(rounds):
-        left, s, right = np.linalg.svd(np.sqrt(p)[:, None] * table * np.sqrt(q), full_matrices=False)
+    left, singular, right = np.linalg.svd(table, full_matrices=False)
+    rank = int((singular > least).sum())
+    if not rank:
+        return 0.0
+    # 1' L^+ 1, with L^+ of the numerical rank
+    total = float((right[:rank].sum(1) / singular[:rank]) @ left[:, :rank].sum(0))
+    if abs(total) < 1e-9 / singular[0]:
+        return 0.0
+    c = 1 / total
+    after = np.linalg.svd(table - c, compute_uv=False)
+    return c if int((after > least * max(1.0, abs(c))).sum()) < rank else 0.0
+
+
+def _balanced(
+    psi: np.ndarray, phi: np.ndarray, rounds: int = 3000, gap: float = 1e-7
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The factorisation psi A, phi A^-T with the least max|psi| max|phi|, by multiplicative steps on the dual's laws.
+
+    With U S V' the decomposition of diag(p)^1/2 T diag(q)^1/2 for T = psi phi', A = phi' diag(q)^1/2 V S^-1/2 makes
+    sum_z p_z |psi(z)|^2 = sum S; where the laws p and q are best, all rows that carry weight have the same length. sum S
+    is a lower bound at every step, which gives the gap. Weights may go to zero and take directions with them that the
+    factors need: a share of the uniform law is kept, ever smaller, and A is always invertible.
+    """
+    n, m, k = len(psi), len(phi), psi.shape[1]
+    p, q = np.full(n, 1 / n), np.full(m, 1 / m)
+    best: tuple[float, np.ndarray, np.ndarray] = (np.inf, psi, phi)
+    lower, stale = 0.0, 0
+    for i in range(rounds):
+        share = 1e-2 / (1 + i) ** 2 + 1e-12
+        floored = [np.sqrt((1 - share) * law + share / len(law)) for law in (p, q)]
+        left, s, right = np.linalg.svd((floored[0][:, None] * psi) @ (phi.T * floored[1]), full_matrices=False)
         root = np.sqrt(np.maximum(s[:k], 1e-300))
-        psi = (table * np.sqrt(q)) @ right[:k].T / root
-        phi = (table.T * np.sqrt(p)) @ left[:, :k] / root
-        lengths, heights = (psi**2).sum(1), (phi**2).sum(1)
-        lower = max(lower, float(s[:k].sum()))
+        to_psi = (phi.T * floored[1]) @ right[:k].T / root
+        to_phi = (psi.T * floored[0]) @ left[:, :k] / root
+        trial = psi @ to_psi, phi @ to_phi
+        lengths, heights = ((part**2).sum(1) for part in trial)
+        lower = max(lower, float(s[:k].sum()))  # the floored laws are laws too
         value = float(np.sqrt(lengths.max() * heights.max()))
-        if value < best[0]:
-            best = value, psi, phi
-        if best[0] - lower <= gap * best[0]:
+        # A^-T of the two ways of writing A agree up to rounding, or the step is not a factorisation
+        sound = np.abs(to_psi @ to_phi.T - np.eye(k)).max() <= 1e-11
+        if value < best[0] and sound:
+            stale = 0 if value < best[0] * (1 - 1e-9) else stale + 1
+            best = value, *trial
+        else:
+            stale += 1
+        if best[0] - lower <= gap * best[0] or stale > 1000:
             break
         p, q = p * lengths / (p @ lengths), q * heights / (q @ heights)
-    value, psi, phi = best
+    value, psi, phi = best if np.isfinite(best[0]) else (_product(psi, phi), psi, phi)
     even = (np.linalg.norm(phi, axis=1).max() / np.linalg.norm(psi, axis=1).max()) ** 0.5
-    return psi * even, phi / even, value - lower
+    return psi * even, phi / even, max(value - lower, 0.0)
+
+
+def _product(psi: np.ndarray, phi: np.ndarray) -> float:
+    return float(np.linalg.norm(psi, axis=1).max() * np.linalg.norm(phi, axis=1).max())

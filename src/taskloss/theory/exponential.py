@@ -8,28 +8,26 @@ of each coordinate's divergence gives; cutting u's range in two brings the envel
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..margins import Exponential
-from ..surrogates.coordinatewise import Coordinatewise
-from .problem import Problem
+if TYPE_CHECKING:
+    from .problem import Problem
 
 FAR = 1e8  # |h'(y)| beyond this is as good as infinite: y is within 1e-16 of 0 or 1
 GRID = np.array([0.03, 0.15, 0.5, 0.9])  # where the estimate is first tried, and with 0 and 1 the truth
 
 
-def is_exponential(problem: Problem) -> bool:
-    surrogate = problem.surrogate
-    return isinstance(surrogate, Coordinatewise) and isinstance(surrogate.phi_margin, Exponential)
+def divergence(x: np.ndarray, y: np.ndarray, move: Any = None) -> np.ndarray:
+    """D(x, y) = (sqrt(x(1-y)) - sqrt(y(1-x)))^2 / sqrt(y(1-y)) of h(q) = -2 sqrt(q(1-q)), element by element.
 
-
-def divergence(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """D(x, y) of h(q) = -2 sqrt(q(1-q)), element by element."""
+    The difference of roots is (x - y) over their sum; `move` is x - y, where it is known to more digits.
+    """
+    move = x - y if move is None else move
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = (np.sqrt(x * (1 - y)) - np.sqrt(y * (1 - x))) ** 2 / np.sqrt(y * (1 - y))
-    return np.where(x == y, 0.0, value)
+        value = (move / (np.sqrt(x * (1 - y)) + np.sqrt(y * (1 - x)))) ** 2 / np.sqrt(y * (1 - y))
+    return np.where(move == 0, 0.0, value)
 
 
 def moment(slope: np.ndarray) -> np.ndarray:
@@ -155,12 +153,15 @@ class Dual:
         import scipy.sparse as sparse
 
         self.clarabel, self.sparse, self.problem = clarabel, sparse, problem
-        self.start, self.width = problem.surrogate.low, 1 - problem.surrogate.low
-        rows = np.unique(np.c_[problem.psi[z] - problem.psi, problem.offset[z] - problem.offset], axis=0)
-        rows = rows[np.abs(rows[:, :-1]).max(1) > 1e-12]
+        self.start, self.width = problem.form.low, 1 - problem.form.low
+        # Rows of length one: multipliers then have the size of the divergence, whatever costs are measured in.
+        rows = np.c_[problem.psi[z] - problem.psi, problem.offset[z] - problem.offset]
+        lengths = np.linalg.norm(rows[:, :-1], axis=1)
+        kept = lengths > 1e-13 * np.abs(problem.psi).max()
+        rows = np.unique(rows[kept] / lengths[kept, None], axis=0)
         self.rows, self.levels = rows[:, :-1], rows[:, -1]
-        self.d = problem.psi[z] - problem.psi[other]
-        self.target = eps - (problem.offset[z] - problem.offset[other])
+        self.d = (problem.psi[z] - problem.psi[other]) / lengths[other]
+        self.target = (eps - (problem.offset[z] - problem.offset[other])) / lengths[other]
         n, k = self.rows.shape
         # x = (a, b, w, s, minimum over M, minimum of each coordinate)
         self.size = 3 * k + n + 2

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate
-from ..surrogates.coordinatewise import Coordinatewise
 from .calibration import Calibration, calibration
 from .distances import _diameter
 
@@ -146,9 +145,10 @@ def _gradient(zeta: Calibration, radius: float, kappa: float) -> tuple[float, di
         beta = 1 / problem.convexity["l2"]
         bound, more = _canonical_gradient(surrogate, problem.polytope, beta, radius, kappa)
         return bound, constants | more
-    if isinstance(surrogate, Coordinatewise):
+    margin = problem.form.margin
+    if margin is not None:
         # |dS/dv_j| = |Phi'(+-v_j)| is largest at the most wrong score that the ball allows.
-        worst = abs(float(surrogate.phi_margin.derivative(np.array(-kappa * radius))))
+        worst = abs(float(margin.derivative(np.array(-kappa * radius))))
         constants["phi_slope"] = worst
         return kappa * worst * math.sqrt(phi.shape[1]), constants
     raise ValueError(
@@ -212,7 +212,7 @@ def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     """
     from .decomposition import decompose
 
-    table = np.asarray(getattr(matrix, "values", matrix), dtype=float)
+    table = np.asarray(matrix, dtype=float)
     base = decompose(table, balance=False)
     f = base.psi if scores is None else np.asarray(scores, dtype=float)
     if f.ndim != 2 or len(f) != len(table):
@@ -233,4 +233,5 @@ def _coefficient(rows: np.ndarray) -> float:
     """1 / (2 max |row_z - row_z'|^2)."""
     gram = rows @ rows.T
     squares = np.diag(gram)
-    return float(1 / (2 * (squares[:, None] + squares - 2 * gram).max()))
+    largest = float((squares[:, None] + squares - 2 * gram).max())
+    return 1 / (2 * largest) if largest > 0 else math.inf  # all outputs alike: no mistake can be made

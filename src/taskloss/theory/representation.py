@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from .._checks import check_whole, real_array
-from ..losses.base import Loss
-from ..margins import Margin
-from ..surrogates.base import Surrogate
+from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
 VERDICTS = {
     "calibrated": "the excess risk is a Bregman divergence of the moments for every score",
     "represented on t(M) only": "the excess risk is a Bregman divergence for the scores that some law asks for, not beyond them",
     "link not injective": "laws with different moments share their best score, so that scores do not give the moments",
     "link not continuous": "the best score jumps where the moments do not",
+    "not convex": "the excess risk is a Bregman divergence, but S is not convex in the scores, as the definition asks",
     "needs more than phi": "the best score, or the loss of a score, is no function of the moments of this phi",
+    "undecided in time": "time was up before every condition was tried; those that were tried hold",
     "undecided off t(M)": "represented on t(M); neither a canonical nor a coordinatewise extension to all scores was found",
 }
 
@@ -28,7 +31,8 @@ class Report:
     """The answer of `check`: a verdict, the evidence, and the parts h, t, t^-1 as functions.
 
     violation: how badly the failing condition fails (for "calibrated", the worst residual of those that hold), at the
-    score `v` and the law `q` over labels. `potential` and `link` take moments in M and `inverse_link` takes scores,
+    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex wherever it was tried, which is asked of
+    phi-calibrated surrogates; other verdicts tell it too. `potential` and `link` take moments in M and `inverse_link` takes scores,
     one row each; h is fixed up to an affine function, so that its tangent at v0 is zero.
     """
 
@@ -40,6 +44,7 @@ class Report:
     link: Callable[[Any], np.ndarray] = field(repr=False)
     inverse_link: Callable[[Any], np.ndarray] | None = field(repr=False)
     extension: str = ""
+    convex: bool = True
 
     @property
     def calibrated(self) -> bool:
@@ -60,8 +65,13 @@ def check(
     scores: Any = None,
     laws: int = 30,
     seed: int = 0,
-) -> Report:
+    time_limit: float | None = None,
+    verbose: bool = False,
+) -> Report | MaxMarginReport:
     """Whether S is phi-calibrated, for a surrogate, a margin, or any function S(v, y).
+
+    The max-margin losses of a loss, by their names "max-margin", "restricted" and "max-min", are no such surrogates but may be consistent:
+    `check("max-margin", loss)` is `check_max_margin(loss)`.
 
     surrogate: a function takes scores v, rows of length `size`, and one label's code y, and returns one number per
     row. phi: the embedding, one row per label, or a loss that has one (a margin needs none). scores: rows at which
@@ -71,23 +81,45 @@ def check(
     continuous; -(S(v, .) - S(v0, .)) is an affine function <g, phi> + b of the embedding; and -b is a strictly convex
     function h* of the slope g over all scores, with t^-1(v) = grad h*(g(v)) injective. Where scores outnumber M's
     dimension, the tangents are fixed on M's hull only: an extension is sought in which S is linear in the scores but
-    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). All of it is sampled:
-    a verdict against S comes with its counterexample, a verdict for S is as good as the sample.
+    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last, S(., y) is tried
+    for convexity along segments between scores. All of it is sampled:
+    a verdict against S comes with its counterexample, a verdict for S is as good as the sample. time_limit: seconds after
+    which the verdict is "undecided in time", unless a condition has failed before. verbose: a line for each condition.
     """
+    if isinstance(surrogate, str) and surrogate in KINDS:
+        return check_max_margin(phi, surrogate)
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none.")
+    deadline = time.monotonic() + (time_limit or np.inf)
     check_whole("laws", laws, 6)
     check_whole("seed", seed, 0)
-    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed)).report()
+    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed), deadline, verbose).report()
+
+
+class _OutOfTimeError(Exception):
+    pass
 
 
 class _Checker:
-    def __init__(self, surrogate: Any, phi: Any, size: int | None, scores: Any, laws: int, rng: np.random.Generator):
-        self.rng = rng
+    def __init__(
+        self,
+        surrogate: Any,
+        phi: Any,
+        size: int | None,
+        scores: Any,
+        laws: int,
+        rng: np.random.Generator,
+        deadline: float = np.inf,
+        verbose: bool = False,
+    ):
+        self.rng, self.deadline, self.verbose = rng, deadline, verbose
         self.function, self.phi, self.size = _as_function(surrogate, phi, size)
         self.count = len(self.phi)
         sample = rng.normal(scale=1.8, size=(400, self.size)) if scores is None else np.atleast_2d(scores)
         sample = sample[np.isfinite(self.values(sample)).all(-1)]
         if len(sample) < 8:
             raise ValueError("S is finite at too few of the scores tried: give scores=..., rows where it is finite.")
+        self.frame = np.eye(self.size)  # until it is known which directions matter
         self.frame = self._frame(sample[:12])
         self.sample = sample[:48] @ self.frame @ self.frame.T
         self.v0 = self.sample[0]
@@ -98,6 +130,7 @@ class _Checker:
         self.hull, self.normal = rows[: self.r], rows[self.r :]
         self.coordinates = (self.phi - self.mean) @ self.hull.T
         self.laws = rng.dirichlet(np.ones(self.count), laws)
+        self.bump, self.at, self.label = self._bump()
 
     # -- S and its parts ---------------------------------------------------------------------------------------------
 
@@ -108,7 +141,7 @@ class _Checker:
 
     def slopes(self, v: np.ndarray, step: float = 1e-5) -> np.ndarray:
         """dS(v, y)/dv along the frame, shape (rows, labels, directions)."""
-        moves = step * (self.frame.T if hasattr(self, "frame") else np.eye(self.size))
+        moves = step * self.frame.T
         stencil = np.concatenate([v[:, None] + moves, v[:, None] - moves], axis=1)
         values = self.values(stencil.reshape(-1, self.size)).reshape(len(v), 2, len(moves), self.count)
         with np.errstate(invalid="ignore"):
@@ -119,7 +152,7 @@ class _Checker:
         slopes = self.slopes(sample)
         slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
         _, singular, rows = np.linalg.svd(slopes)
-        return rows[: int((singular > 1e-6 * singular[0]).sum())].T
+        return rows[: int((singular > 1e-6 * singular.max(initial=1e-300)).sum())].T
 
     def affine(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """g, b and the residual of -(S(v, .) - S(v0, .)) = <g, coordinates> + b."""
@@ -137,6 +170,7 @@ class _Checker:
         costs = np.nan_to_num(self.values(self.sample), nan=1e300, posinf=1e300) @ laws.T
         v = self.sample[costs.argmin(0)]
         for _ in range(60):
+            self._keep_time()
             gradient, hessian = self._derivatives(v, laws)
             if np.abs(gradient).max() < 1e-9:
                 break
@@ -184,6 +218,7 @@ class _Checker:
         d = self.frame.shape[1]
         w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
         for _ in range(80):
+            self._keep_time()
             # a little off the point: on a kink, central differences in several directions are no subgradient
             w = w + 1e-7 * self.rng.normal(size=d)
             at = (self.frame @ w)[None]
@@ -200,16 +235,53 @@ class _Checker:
     # -- the tests ---------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
+        if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
+            self.best = np.repeat(self.v0[None], len(self.laws), 0)
+            return self._report("link not injective", 0.0, self.v0, self.laws[0], inverse=None)
+        try:
+            return self._conditions()
+        except _OutOfTimeError:
+            self.deadline = np.inf  # the parts, as functions, take the time they need
+            return self._report("undecided in time", np.nan, None, None, inverse=None)
+
+    def _keep_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _OutOfTimeError
+
+    def _conditions(self) -> Report:
         self.best = self.minimisers(self.laws)
         self.least = self.risk(self.best, self.laws)
         for test in (self._moments_suffice, self._affine, self._injective, self._continuous):
+            if self.verbose:
+                print(f"check: {test.__name__.strip('_').replace('_', ' ')}", file=sys.stderr, flush=True)
             failed = test()
             if failed is not None:
                 return self._report(*failed, inverse=None)
         return self._everywhere()
 
     def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
-        return Report(verdict, float(violation), v, q, self._potential, self._link, inverse, extension)
+        if verdict == "calibrated" and self.bump > 1e-9:
+            verdict, violation, v, q = "not convex", self.bump, self.at, np.eye(self.count)[self.label]
+        return Report(
+            verdict, float(violation), v, q, self._potential, self._link, inverse, extension, self.bump <= 1e-9
+        )
+
+    def _bump(self) -> tuple[float, np.ndarray, int]:
+        """How far S(., y) rises above a chord at its middle, in units of the values there; and where, for which label."""
+        sample = self.sample
+        # chords of three lengths: a loss may be convex but for its tails, or but for a narrow place
+        ends = [(sample[i], sample[(i + j) % len(sample)]) for j in (1, 5) for i in range(len(sample))]
+        first, last = (np.array(part) for part in zip(*ends, strict=True))
+        first = np.vstack([first, 4 * first, first])
+        last = np.vstack([last, 4 * last, first[: len(ends)] + 0.2 * (last - first[: len(ends)])])
+        left, middle, right = (self.values(v) for v in (first, (first + last) / 2, last))
+        with np.errstate(invalid="ignore"):
+            scale = np.abs(left) + np.abs(right) + 1e-300
+            rise = (middle - (left + right) / 2) / scale
+        # far out an exponential may overflow, and S may be infinite off its domain: such chords say nothing
+        rise[~(np.isfinite(left) & np.isfinite(right) & np.isfinite(middle) & (scale < 1e100))] = -np.inf
+        i, y = np.unravel_index(rise.argmax(), rise.shape)
+        return max(float(rise[i, y]), 0.0), (first[i] + last[i]) / 2, int(y)
 
     def _moments_suffice(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
         """Two laws with the same moments must share their minimiser."""
@@ -376,8 +448,10 @@ class _Checker:
                 whole[:, j] = v[:, 0]
                 return self.values(whole)[:, first[y]]
 
-            inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng).report()
-            if not inner.calibrated:
+            inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng, self.deadline)._conditions()
+            if inner.verdict == "not convex":
+                self.bump = max(self.bump, inner.violation)
+            elif not inner.calibrated:
                 v = self.v0.copy() if inner.v is None else np.where(np.arange(self.size) == j, inner.v, self.v0)
                 return self._report("represented on t(M) only", inner.violation, v, inner.q, None, "coordinatewise")
             inverses.append(inner.inverse_link)
@@ -411,29 +485,28 @@ def _as_function(
     surrogate: Any, phi: Any, size: int | None
 ) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
     """S(v, y), phi as rows, and the number of scores."""
-    if isinstance(surrogate, Margin) or (isinstance(surrogate, type) and issubclass(surrogate, Margin)):
-        margin = Margin.resolve(surrogate)
-        table = np.array([[-1.0], [1.0]])
-        return (lambda v, y: margin.value(table[y, 0] * v[:, 0])), table, 1
-    if isinstance(phi, Loss):
-        loss = phi
-        phi = loss.phi(loss.labels())
-        if isinstance(surrogate, Surrogate):
-            surrogate = surrogate.bind(loss.polytope).bind_outputs(loss)
+    loss = phi if callable(phi) else None  # in its own embedding
+    phi = phi if loss is None else loss.phi(loss.labels())
+    if inspect.isclass(surrogate):
+        surrogate = surrogate()
+    if callable(surrogate):
+        table = _embedding(phi)
+        if size is None:
+            raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
+        return surrogate, table, size
+    try:
+        function, own_table, own = surrogate.as_function(phi, loss)
+    except AttributeError:
+        raise TypeError(
+            f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}."
+        ) from None
+    return function, _embedding(own_table), size or own
+
+
+def _embedding(phi: Any) -> np.ndarray:
     if phi is None:
         raise ValueError("check needs phi: an array with one row per label, or a loss.")
     table = real_array("phi", phi)
     if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
         raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
-    if isinstance(surrogate, Surrogate):
-        bound = surrogate
-        return (
-            (lambda v, y: bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1])))),
-            table,
-            size or surrogate.size or table.shape[1],
-        )
-    if not callable(surrogate):
-        raise TypeError(f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}.")
-    if size is None:
-        raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
-    return surrogate, table, size
+    return table

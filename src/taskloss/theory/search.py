@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..polytopes.cube import Cube
-from .exponential import Dual, is_exponential
+from .certificate import Certificate
+from .exponential import Dual
 from .problem import Problem
-from .programs import Certificate, Programs
+from .programs import Programs
 
 
 def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
@@ -23,6 +24,7 @@ def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
 
     table = problem.table
     m = table.shape[1]
+    table = table / problem.unit
     others = np.flatnonzero(np.abs(table - table[z]).max(1) > 1e-12)
     # maximise s subject to q >= s, q a law, z no worse than any output and equal to z'
     result = linprog(
@@ -36,7 +38,9 @@ def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
     return result.x[:m] @ problem.vertices if result.status == 0 else None
 
 
-def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]]) -> Certificate:
+def interval(
+    programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]], deadline: float = np.inf
+) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
     For the exponential margin by branch and bound, until the ends are within 1e-4 of each other or many boxes have
@@ -45,22 +49,49 @@ def interval(programs: Programs, eps: float, pairs: Iterable[tuple[int, int, flo
     certificate's method says so.
     """
     pairs = list(pairs)
-    if is_exponential(programs.problem):
-        return _branch_and_bound(programs, eps, pairs)
+    if programs.problem.hellinger:
+        return _branch_and_bound(programs, eps, pairs, deadline)
     best, lower = Certificate(eps, np.inf, np.inf), np.inf
-    minorants = [(max(bound, 0.0), programs.solve(z, other, eps)) for z, other, bound in pairs]
-    feasible = [replace(found, lower=max(found.lower, bound)) for bound, found in minorants if found.u is not None]
-    for found in sorted(feasible, key=lambda certificate: certificate.lower):
+    unsolved = Certificate(eps, np.inf, 0.0)
+    minorants = [
+        (max(bound, 0.0), programs.solve(z, other, eps) if time.monotonic() < deadline else unsolved)
+        for z, other, bound in pairs
+    ]
+    found_lower = [
+        replace(found, lower=max(_of_the_potential(programs.problem, found.lower), bound)) for bound, found in minorants
+    ]
+    for found in sorted(found_lower, key=lambda certificate: certificate.lower):
         lower = min(lower, found.lower)
-        if found.lower >= best.value:
+        if found.lower >= best.value or np.isinf(found.lower):
             break
-        best = min(best, descend(programs, found, eps), key=lambda witness: witness.value)
+        if found.u is not None and (time.monotonic() < deadline or best.u is None):
+            first = witness(programs, found.z, found.z_other, eps, found.u_prime, found.u)
+            best = min(best, first, key=lambda end: end.value)
+            if time.monotonic() < deadline:
+                best = min(best, descend(programs, found, eps), key=lambda end: end.value)
     method = "interval search" + (" (sampled curvature)" if programs.problem.form.sampled else "")
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
 
+def _of_the_potential(problem: Problem, lower: float) -> float:
+    """A pair's lower end from that of the squared distance, where curvature 1 is a unit only.
+
+    D_h(u', .) grows along rays from u'. An estimate at distance rho or more from the truth is thus no closer in D_h than
+    the point at rho on the way, and up to there the curvature of h is at least the least within rho of M.
+    """
+    least = problem.form.least_curvature
+    if least is None or not 0 < lower < np.inf:
+        return lower
+    return lower * least(float(np.sqrt(2 * lower)))
+
+
 def _branch_and_bound(
-    programs: Programs, eps: float, pairs: list[tuple[int, int, float]], precision: float = 1e-4, most: int = 200
+    programs: Programs,
+    eps: float,
+    pairs: list[tuple[int, int, float]],
+    deadline: float,
+    precision: float = 1e-4,
+    most: int = 200,
 ) -> Certificate:
     """The pair with the least bound is looked at more closely, until that bound is within `precision` of a witness.
 
@@ -72,9 +103,11 @@ def _branch_and_bound(
     while queue:
         lower, z, other, pair = queue[0]
         enough = (1 - precision) * best.value
-        if lower >= enough or steps == len(pairs) + most or pair.tight:
+        if time.monotonic() > deadline and best.u is not None:
             break
-        best, steps = min(best, *pair.improve(enough), key=lambda witness: witness.value), steps + 1
+        if lower >= enough or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
+            break
+        best, steps = min([best, *pair.improve(enough)], key=lambda end: end.value), steps + 1
         heapq.heapreplace(queue, (pair.bound, z, other, pair))
     return replace(best, lower=min(lower, best.value), method="branch and bound", exact=False, programs=steps)
 
@@ -94,6 +127,8 @@ class _Pair:
         if self.first is None:
             self.first = self.programs.solve(self.z, self.other, self.eps)
             self.bound = max(self.bound, self.first.lower)
+            if self.first.u is None:  # no feasible point, by proof; or none that the solver found
+                return []
             return [self._witness(self.first.u_prime, self.first.u)]
         if self.dual is None:
             self.dual = Dual(self.programs.problem, self.z, self.other, self.eps)
@@ -118,11 +153,9 @@ def witness(programs: Programs, z: int, other: int, eps: float, u1: Any, u2: Any
     """The certificate of a feasible point near (u1, u2), with nothing said from below; infinite where there is none."""
     problem, value = programs.problem, np.inf
     if u2 is not None:
-        if problem.surrogate.domain is not None:
-            u2 = problem.surrogate.domain.project(u2)
-        u1, u2 = programs.repair(z, other, eps, u1, u2)
-        if float(problem.excess(z, u1)) >= eps - 1e-12 and float(problem.excess(z, u2)) <= 1e-12:
-            value = float(problem.divergence(u1, u2))
+        u1, u2 = programs.repair(z, other, eps, programs.scaled.to_x(u1), programs.scaled.to_x(u2))
+        if programs.feasible(z, other, eps, u1, u2):
+            value = problem.ceiling(u1, u2)
     return Certificate(eps, value, -np.inf, z, other, u1, u2)
 
 
@@ -130,10 +163,11 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
     """Local descent on D_h(u', u) itself from a feasible pair: an upper end."""
     from scipy.optimize import minimize
 
-    problem, k = programs.problem, programs.k
+    problem, k = programs.problem, programs.scaled.size
     z, other = start.z, start.z_other
-    domain: Any = problem.surrogate.domain
-    points = None if domain is None or isinstance(domain, Cube) else domain.vertices()
+    domain = problem.surrogate.domain
+    faces = None if domain is None else domain.law()
+    points = None if domain is None or faces is not None else domain.vertices()
     m = len(problem.vertices)
     rows = problem.psi - problem.psi[z]
     gains = problem.table[z] - problem.table[other]
@@ -141,7 +175,8 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
     n = k if points is None else len(points)
     q = _law(problem.vertices, start.u_prime)
     p = start.u if points is None else _law(points, start.u)
-    pulled = 0.999 * p + 0.001 / n if points is not None else 0.999 * p + 0.001 * problem.vertices.mean(0)
+    centre = problem.vertices.mean(0) if domain is None else domain.center()
+    pulled = 0.999 * p + 0.001 / n if points is not None else 0.999 * p + 0.001 * centre
     x0 = np.concatenate([0.999 * q + 0.001 / m, pulled])
     estimate = (lambda x: x[m:]) if points is None else (lambda x: x[m:] @ points)
 
@@ -149,20 +184,28 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
         out = float(problem.divergence(x[:m] @ problem.vertices, estimate(x)))
         return out if np.isfinite(out) else 1e6
 
+    unit = problem.unit
     constraints = [
-        {"type": "ineq", "fun": lambda x: gains @ x[:m] - eps},
-        {"type": "ineq", "fun": lambda x: rows @ estimate(x) + problem.offset - problem.offset[z]},
+        {"type": "ineq", "fun": lambda x: (gains @ x[:m] - eps) / unit},
+        {"type": "ineq", "fun": lambda x: (rows @ estimate(x) + problem.offset - problem.offset[z]) / unit},
         {"type": "eq", "fun": lambda x: x[:m].sum() - 1},
     ]
+    least = 1e-5  # off the faces of D, where the gradient of h is only known numerically
     if points is not None:
         constraints.append({"type": "eq", "fun": lambda x: x[m:].sum() - 1})
-    least = 1e-5  # off the faces of D, where the gradient of h is only known numerically
-    sides = [(least, 1.0)] * n if points is not None else [(domain.low, 1.0)] * n if domain is not None else None
-    bounds = [(0, 1)] * m + (sides or [(None, None)] * n)
+    elif faces is not None:
+        constraints.append({"type": "ineq", "fun": lambda x: faces.slope @ x[m:] + faces.shift - least})
+        if len(faces.equal):
+            constraints.append({"type": "eq", "fun": lambda x: faces.equal @ x[m:] - faces.level})
+    sides: list[Any] = [(None, None)] * n if points is None else [(least, 1.0)] * n
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = minimize(value, x0, method="SLSQP", bounds=bounds, constraints=constraints, options={"maxiter": 200})
+        found = minimize(
+            value, x0, method="SLSQP", bounds=[(0, 1)] * m + sides, constraints=constraints, options={"maxiter": 200}
+        )
     law = np.maximum(found.x[:m], 0.0)
+    if not (np.isfinite(found.x).all() and law.sum() > 0):
+        return Certificate(eps, np.inf, -np.inf, z, other)
     return witness(programs, z, other, eps, law / law.sum() @ problem.vertices, estimate(found.x))
 
 

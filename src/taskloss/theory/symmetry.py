@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from ..polytopes.cube import Cube
-from ..polytopes.product import Product
-from ..polytopes.simplex import Simplex
+from ..surrogates.form import Form
 from .problem import Problem
 
 
@@ -17,7 +14,7 @@ def orbits(problem: Problem) -> np.ndarray:
     """A representative for each ordered pair: entry [z, z'] is the flat index of the pair that stands for it.
 
     Candidates are signed permutations of the coordinates of u (neighbours swapped, the order reversed, rows and
-    columns of a grid swapped, a sign turned); each is kept only if it maps M's vertices, D's potential and the set of
+    columns of a grid swapped, a sign turned); each is kept only if it maps M's vertices, D's form and the set of
     outputs onto themselves, so that what is merged is equal and not just alike.
     """
     from scipy.sparse import coo_matrix
@@ -38,13 +35,12 @@ def orbits(problem: Problem) -> np.ndarray:
 
 
 def _candidates(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(permutation, signs): u -> signs * u[permutation], of a kind that leaves D and its potential alone."""
+    """(permutation, signs): u -> signs * u[permutation], where h is known to be what its form says."""
     k = problem.psi.shape[1]
     plain, identity = np.ones(k), np.arange(k)
-    domain = problem.surrogate.domain
-    if not _permutable(problem):
+    if not (problem.form.exact or problem.hellinger):
         return
-    blocks = _blocks(domain)
+    blocks = _grid(problem.form)
     if blocks is None:
         yield identity[::-1].copy(), plain
         for j in range(k - 1):
@@ -59,8 +55,7 @@ def _candidates(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
                 order[[j, j + 1]] = j + 1, j
                 yield np.take(grid, order, axis=axis).ravel(), plain
     low, high = problem.polytope.bounds()
-    even = domain is None or (isinstance(domain, Cube) and domain.low == -1.0)
-    if even and np.allclose(low, -high):
+    if np.allclose(low, -high):
         for j in range(k):
             signs = plain.copy()
             signs[j] = -1
@@ -68,22 +63,29 @@ def _candidates(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield identity[::-1].copy(), -plain
 
 
-def _permutable(problem: Problem) -> bool:
-    """Whether h is known not to change when coordinates are permuted as the candidates do."""
-    domain, form = problem.surrogate.domain, problem.form
-    if not (form.exact or problem.surrogate.separable):
-        return False
-    return domain is None or isinstance(domain, Simplex | Cube) or _blocks(domain) is not None
+def _grid(form: Form) -> tuple[int, int] | None:
+    """Rows and columns of a table, where D's equations say that each of several rows sums to a constant."""
+    count, k = form.equal.shape
+    if count < 2 or k % count or not np.array_equal(form.equal, np.kron(np.eye(count), np.ones(k // count))):
+        return None
+    return count, k // count
 
 
-def _blocks(domain: Any) -> tuple[int, int] | None:
-    if isinstance(domain, Product) and all(f == domain.factors[0] for f in domain.factors):
-        return len(domain.factors), domain.factors[0].size
-    return None
+def _keeps(form: Form, permutation: np.ndarray, signs: np.ndarray) -> bool:
+    """Whether D and its divergence are the same after the move: terms and equations are, each as a set."""
+    for rows, levels in ((form.slope, form.shift), (form.equal, form.level)):
+        # the move is u -> P u, so that a row r turns into r P; P' is its inverse, and both are moves of one kind
+        moved = np.zeros_like(rows)
+        moved[:, permutation] = rows * signs
+        if len(rows) and _match(np.c_[rows, levels], np.c_[moved, levels]) is None:
+            return False
+    return True
 
 
 def _outputs(problem: Problem, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
     """The permutation of the outputs that the move induces; None where it is no symmetry."""
+    if not _keeps(problem.form, permutation, signs):
+        return None
     if _match(problem.vertices, signs * problem.vertices[:, permutation]) is None:
         return None
     rows = np.c_[problem.psi, problem.offset]
@@ -92,7 +94,8 @@ def _outputs(problem: Problem, permutation: np.ndarray, signs: np.ndarray) -> np
 
 def _match(rows: np.ndarray, moved: np.ndarray) -> np.ndarray | None:
     """move with rows[move[i]] = moved[i], where the two are the same set of rows."""
-    rows, moved = np.round(rows, 10) + 0.0, np.round(moved, 10) + 0.0
+    unit = np.maximum(np.abs(rows).max(0, initial=0.0), 1e-300).max()
+    rows, moved = np.round(rows / unit, 10) + 0.0, np.round(moved / unit, 10) + 0.0
     mine, theirs = np.lexsort(rows.T), np.lexsort(moved.T)
     if not np.array_equal(rows[mine], moved[theirs]):
         return None

@@ -1,0 +1,494 @@
+"""A label for every node of a chain or a tree: what `SequenceTagger` and `TreeTagger` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.sequences import Packed, SequenceLabels, SequenceReader, as_labels
+from ..data.transitions import check_transitions, read_forbidden
+from ..data.weights import example_weights
+from ..hypotheses.base import Hypothesis
+from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
+from ..losses.base import Loss
+from ..losses.sequence import SequenceLoss
+from ..model_files import Portable
+from ..objectives import Forests, PenalisedRisk, objective
+from ..objectives.forests import over_forests
+from ..parallel import Executor
+from ..polytopes._forest import Forest, Limits
+from ..polytopes._max_product import k_best
+from ..polytopes._sum_product import marginals, sample
+from ..surrogates.base import Surrogate
+from ..surrogates.maxentropy import MaxEntropy
+from .base import Minimiser, keep
+from .streaming import Stream, Streaming, open_stream
+
+_BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
+
+
+class Examples(NamedTuple):
+    """What was read of X: packed rows and their trees, the user's node at each packed place, and whether X was packed."""
+
+    inputs: ForestRows
+    order: Any
+    packed: bool
+
+    @property
+    def forest(self) -> Forest:
+        return self.inputs.forest
+
+    def arrange(self, values: np.ndarray) -> np.ndarray:
+        """Values of the packed nodes, in the user's order."""
+        if isinstance(self.order, slice):
+            return values
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+    def unpack(self, values: np.ndarray) -> Any:
+        """One array for each example, or for packed X one for all."""
+        values = self.arrange(values)
+        return values if self.packed else np.split(values, self.forest.offsets[1:-1])
+
+
+class Problem(NamedTuple):
+    """What a fit is about: a hypothesis that is not bound yet, its inputs, their risk, and what translates the users' data."""
+
+    hypothesis: Structured
+    inputs: ForestRows
+    risk: Forests
+    loss: SequenceLoss
+    reader: SequenceReader
+    labels: SequenceLabels
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """What the estimator keeps, by name."""
+        known = self.reader.vocabulary
+        return {
+            "loss_": self.loss,
+            "reader_": self.reader,
+            "labels_": self.labels,
+            "surrogate_": self.risk.surrogate,
+            "limits_": self.risk.limits,
+            "n_features_in_": self.inputs.shape[1],
+            "feature_names_in_": None if known is None else np.array(list(known), dtype=object),
+        }
+
+
+class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
+    """A label for every node. A child says of what shape the examples are.
+
+    The risk of an example is that of its labelling as a whole, which does not fall apart into nodes: weights of labels
+    would have no node to weigh, and there is no class_weight. To make errors on some labels dearer, say so in the loss
+    (`ChainHamming(state_weights=...)`); to make some examples count more, `sample_weight`.
+    """
+
+    loss: Any
+    surrogate: Any
+    hypothesis: Any
+    fit_intercept: bool
+    boundaries: bool
+    transition_features: Any
+    forbidden: Any
+    loss_: SequenceLoss
+    surrogate_: Surrogate
+    reader_: SequenceReader
+    labels_: SequenceLabels
+    limits_: Limits
+    hypothesis_: Structured
+
+    def __init__(
+        self,
+        loss: Any = "chain-hamming",
+        surrogate: Any = "auto",
+        hypothesis: Any = "linear",
+        *,
+        alpha: float = 1e-3,
+        fit_intercept: bool = True,
+        boundaries: bool = True,
+        transition_features: Any = None,
+        forbidden: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: bool = False,
+    ):
+        keep(self, locals())
+
+    def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
+        """The shape of the examples, and the user's node at each packed place."""
+        raise NotImplementedError
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> Self:
+        """Fit to examples X and their labels y; sample_weight is one weight per example, parents the shape of trees."""
+        self._check_numbers()
+        problem = self._problem(X, y, sample_weight, parents)
+        self.close_stream()
+        hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
+        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found)
+        return self
+
+    def objective(self, X: Any, y: Any, sample_weight: Any = None, *, parents: Any = None) -> PenalisedRisk:
+        """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
+        problem = self._problem(X, y, sample_weight, parents)
+        hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
+        return objective(hypothesis, problem.inputs, problem.risk, self.alpha)
+
+    def _problem(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        parents: Any,
+        reader: SequenceReader | None = None,
+        labels: SequenceLabels | None = None,
+    ) -> Problem:
+        """Users' data and parameters as parts; reader and labels where they are known from an earlier fit."""
+        if reader is None:
+            reader = SequenceReader()
+            rows, offsets = reader.fit_read(X)
+        else:
+            rows, offsets = reader.read(X)
+        examples = self._examples(X, rows, offsets, parents)
+        forest = examples.forest
+        y = as_labels(X, y)
+        labels = SequenceLabels(y) if labels is None else labels
+        codes = labels.encode(y, offsets, partial=True)[examples.order]
+        weights = example_weights(sample_weight, len(forest), "sequences")
+        loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
+        loss.check(forest, labels.classes)
+        limits = read_forbidden(self.forbidden, labels.classes)
+        check_transitions(limits, forest, codes, labels.classes)
+        surrogate = MaxEntropy() if isinstance(self.surrogate, str) and self.surrogate == "auto" else self.surrogate
+        risk = Forests(clone(Surrogate.resolve(surrogate)), forest, codes, weights, labels.size, limits)
+        node = Hypothesis.resolve(self.hypothesis)
+        node.check(type(self).__name__)
+        node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries)
+        return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
+
+    def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:
+        asked = self.transition_features
+        if asked is None:
+            return None
+        if isinstance(asked, str):
+            if asked != "all":
+                raise ValueError(f"transition_features must be None, 'all' or a list of features, got {asked!r}.")
+            return np.arange(n_features)
+        known = reader.vocabulary or {}
+        asked = list(asked) if hasattr(asked, "__iter__") else [asked]
+        columns = [known.get(f, -1) if isinstance(f, str) else f for f in asked]
+        for feature, column in zip(asked, columns, strict=True):
+            if not isinstance(column, int | np.integer) or not 0 <= column < n_features:
+                raise ValueError(
+                    f"transition_features names {feature!r}, which is not among the {n_features} features."
+                )
+        return np.asarray(columns, dtype=np.int64)
+
+    # -- fitting from a stream ---------------------------------------------------------------------------------------
+
+    def _open_stream(self, X: Any, y: Any, classes: Any, n_samples: int | None) -> Stream:
+        """A stream of examples, from its first batch; named features are those of that batch, or of an earlier fit."""
+        fitted = classes is None and hasattr(self, "theta_")  # labels and features that a fit has seen are known
+        if classes is None and not fitted:
+            raise ValueError("The first call needs classes=..., all labels that may ever come.")
+        if Hypothesis.resolve(self.hypothesis).grows:
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
+            )
+        reader, labels = (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes))
+        problem = self._problem(X, y, None, None, reader, labels)
+        solver = self._stream_solver(n_samples)
+        return open_stream(solver, problem.hypothesis, problem.inputs, labels.size, problem.found)
+
+    def _batch(self, stream: Stream, X: Any, y: Any, sample_weight: Any = None) -> tuple[ForestRows, Forests]:
+        found = stream.found
+        surrogate, limits, labels = found["surrogate_"], found["limits_"], found["labels_"]
+        rows, offsets = found["reader_"].read(X)
+        examples = self._examples(X, rows, offsets, None)
+        forest = examples.forest
+        codes = labels.encode(as_labels(X, y), forest.offsets, partial=True)[examples.order]
+        check_transitions(limits, forest, codes, labels.classes)
+        weights = example_weights(sample_weight, len(forest), "sequences")
+        return examples.inputs, Forests(surrogate, forest, codes, weights, labels.size, limits, part=True)
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
+        """The labels of least expected loss: one array per example, or for Packed one array for all.
+
+        loss: another loss on the same labels; the fit is the same, only the decision changes. With
+        "sequence-zero-one" this is MAP decoding. costs: a price for each output at each position, in the loss's own
+        unit, which is added to it: one array (positions, outputs) per example, or for Packed one for all.
+        """
+        bound, examples = self._loss_for(loss), self._read(X, parents)
+        z = self._decide(examples, bound, self._prices(costs, examples, bound))
+        return examples.unpack(bound.output_names(self.classes_)[z])
+
+    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> np.ndarray:
+        """The expected loss of each example's prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
+        bound, examples = self._loss_for(loss), self._read(X, parents)
+        prices = self._prices(costs, examples, bound)
+
+        def risk(f: Forest, on: Any, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
+            z = bound.packed_decode(f, first, second, limits, on)
+            risks = bound.packed_risk(f, z, first, second)
+            return risks if on is None else risks + np.add.reduceat(on[np.arange(len(z)), z], f.offsets[:-1])
+
+        def whole(f: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
+            return bound.law_risk(f, bound.law_decode(f, unary, pairwise, limits), unary, pairwise)
+
+        return np.concatenate(self._outputs(examples, bound, prices, risk, whole))
+
+    def decision_function(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
+        """Minus the least expected loss with each output at each position: one array (positions, outputs) per example.
+
+        The largest at each position is what `predict` takes there, and equals minus `expected_loss`.
+        """
+        bound, examples = self._loss_for(loss), self._read(X, parents)
+        prices = self._prices(costs, examples, bound)
+        values = self._outputs(
+            examples,
+            bound,
+            prices,
+            lambda f, on, a, b, limits: bound.packed_values(f, a, b, limits, on),
+            bound.law_values,
+        )
+        return examples.unpack(np.concatenate(values))
+
+    def predict_marginals(self, X: Any, *, parents: Any = None) -> Any:
+        """The moments of the labels at each position, P(y_t = label) where the surrogate gives a law.
+
+        One array (positions, labels) per example, columns as in classes_; for Packed one array for all.
+        """
+        examples = self._read(X, parents)
+        return examples.unpack(np.concatenate(self._moments(examples, lambda f, on, nodes, pairs: nodes, False)))
+
+    def predict_proba(self, X: Any, *, parents: Any = None) -> Any:
+        """`predict_marginals`; moments outside the simplex, as some surrogates give them, are clipped and rescaled."""
+        examples = self._read(X, parents)
+        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, on, nodes, _: nodes, False))))
+
+    def predict_log_proba(self, X: Any, *, parents: Any = None) -> Any:
+        """The logarithm of `predict_proba`."""
+        found = self.predict_proba(X, parents=parents)
+        with np.errstate(divide="ignore"):
+            return np.log(found) if isinstance(X, Packed) else [np.log(law) for law in found]
+
+    def predict_moments(self, X: Any, *, parents: Any = None) -> list[np.ndarray]:
+        """mu, the mean of phi(y), for each example: the nodes' moments and then the edges', by their lower ends, as polytopes lay them out."""
+        examples = self._read(X, parents)
+        found = self._moments(examples, lambda f, on, nodes, pairs: (nodes, pairs), True)
+        nodes, pairs = (np.concatenate(part) for part in zip(*found, strict=True))
+        forest, k = examples.forest, self.labels_.size
+        edges = np.empty((forest.n_nodes, k, k))
+        edges[forest.children] = pairs
+        above = examples.arrange(forest.parents >= 0)
+        nodes, edges = examples.arrange(nodes), examples.arrange(edges)
+        cuts = forest.offsets[1:-1]
+        split = zip(np.split(nodes, cuts), np.split(edges, cuts), np.split(above, cuts), strict=True)
+        return [np.concatenate([a.ravel(), b[inner].ravel()]) for a, b, inner in split]
+
+    def predict_best(self, X: Any, k: int, *, parents: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The k likeliest labellings: log-probabilities (examples, k) in falling order, and labels, one (k, positions) array each.
+
+        Where there are fewer than k, the log-probability is -inf.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}.")
+        examples = self._read(X, parents)
+        forest, unary, pairwise = self._law_scores(examples)
+        score, states = k_best(forest, unary, pairwise, k)
+        score = score - marginals(forest, unary, pairwise, pairs="none")[0][:, None]
+        return score, self._labellings(examples, states)
+
+    def sample(self, X: Any, count: int = 1, random_state: Any = None, *, parents: Any = None) -> list[np.ndarray]:
+        """Labellings drawn from the fitted law: one array (count, positions) per example."""
+        examples = self._read(X, parents)
+        forest, unary, pairwise = self._law_scores(examples)
+        return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, *, parents: Any = None) -> float:
+        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position."""
+        bound, examples = self._loss_for(loss), self._read(X, parents)
+        z = self._decide(examples, bound, None)
+        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
+        losses = bound.packed_loss(examples.forest, z, codes)
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "theta_"):
+            check_is_fitted(self)
+
+    def _loss_for(self, loss: Any) -> SequenceLoss:
+        self._check_fitted()
+        return self.loss_ if loss is None else _as_loss(loss, self.labels_.size)
+
+    def _examples(self, X: Any, rows: Any, offsets: np.ndarray, parents: Any) -> Examples:
+        forest, order = self._forest(X, offsets, parents)
+        rows = rows if isinstance(order, slice) else rows[order]
+        return Examples(ForestRows(rows, forest), order, isinstance(X, Packed))
+
+    def _read(self, X: Any, parents: Any = None) -> Examples:
+        self._check_fitted()
+        return self._examples(X, *self.reader_.read(X), parents)
+
+    def _prices(self, costs: Any, examples: Examples, loss: SequenceLoss) -> np.ndarray | None:
+        """One row of prices for each packed node."""
+        if costs is None:
+            return None
+        shape = (examples.forest.n_nodes, loss.n_outputs)
+        rows = costs if examples.packed else [np.asarray(part, dtype=float) for part in costs]
+        lengths = None if examples.packed else [len(part) for part in rows]
+        if lengths is not None and lengths != examples.forest.lengths.tolist():
+            raise ValueError("costs must have one array for each example, with a row for each of its positions.")
+        prices = np.asarray(rows if examples.packed else np.concatenate(rows), dtype=float)
+        if prices.shape != shape or not np.isfinite(prices).all():
+            raise ValueError(
+                f"costs must be finite prices, a row for each position and a column for each of the {shape[1]} outputs; got shape {prices.shape}."
+            )
+        return prices[examples.order]
+
+    def _decide(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray:
+        """The codes of the outputs of least expected loss at all nodes."""
+        found = self._outputs(
+            examples, loss, prices, lambda f, on, a, b, limits: loss.packed_decode(f, a, b, limits, on), loss.law_decode
+        )
+        return np.concatenate(found)
+
+    def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list:
+        """What a loss says of blocks of examples: by their moments, or, if it needs the law and there is one, by the law's scores."""
+        limits = loss.output_limits(self.limits_, self.classes_)
+        if not loss.reads_law:
+            return self._moments(
+                examples, lambda f, on, a, b: by_moments(f, on, a, b, limits), loss.needs_edges, prices
+            )
+        if prices is not None:
+            raise ValueError(
+                f"{loss!r} is no sum over positions, to which prices could be added: use ChainHamming or ChainCost with costs."
+            )
+        if self._inference.exponential:
+            return self._blocks(examples, lambda f, nodes, v: by_law(f, *v, limits), False)
+        return self._moments(
+            examples, lambda f, on, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
+        )
+
+    @property
+    def _inference(self) -> Any:
+        return over_forests(self.surrogate_, self.labels_.size, self.limits_)
+
+    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool, prices: Any = None) -> list:
+        """work(forest, prices, node moments, edge moments) on blocks of examples."""
+        inference = self._inference
+
+        def run(forest: Forest, nodes: slice, scores: tuple) -> Any:
+            on = None if prices is None else prices[nodes]
+            return work(forest, on, *inference.moments(forest, NodeEdgeScores(*scores), edges))
+
+        return self._blocks(examples, run, edges)
+
+    def _blocks(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list:
+        """work(forest, nodes, (unary, pairwise)) on the scores of blocks of examples, on threads, in order."""
+        inputs, forest, k = examples.inputs, examples.forest, self.labels_.size
+        executor = Executor.for_work(self.hypothesis_.work(inputs) * k + 4 * forest.n_nodes * k**2, len(forest))
+        rows = -(-forest.n_nodes // executor.threads)
+        if edges or self.hypothesis_.edges is not None:
+            rows = min(rows, max(256, _BLOCK_EDGES // k**2))
+        if rows >= forest.n_nodes:
+            return [work(forest, slice(0, forest.n_nodes), self._scores(inputs))]
+
+        def run(block: tuple[slice, Forest]) -> Any:
+            trees, some = block
+            nodes = slice(int(forest.offsets[trees.start]), int(forest.offsets[trees.stop]))
+            return work(some, nodes, self._scores(ForestRows(inputs.rows[nodes], some)))
+
+        return executor.map(run, forest.blocks(rows))
+
+    def _scores(self, inputs: ForestRows) -> tuple[np.ndarray, np.ndarray]:
+        v = self.hypothesis_.predict(self.theta_, inputs)
+        return self.limits_.apply(inputs.forest, v.nodes, v.edges)
+
+    def _law_scores(self, examples: Examples) -> tuple[Forest, np.ndarray, np.ndarray]:
+        if not self._inference.exponential:
+            raise ValueError(
+                f"{self.surrogate_!r} fits moments and no law over whole labellings: for samples and the likeliest ones use surrogate='auto'."
+            )
+        return examples.forest, *self._scores(examples.inputs)
+
+    def _labellings(self, examples: Examples, states: np.ndarray) -> list[np.ndarray]:
+        nodes = examples.arrange(states.T)
+        return [self.classes_[part.T] for part in np.split(nodes, examples.forest.offsets[1:-1])]
+
+    @property
+    def classes_(self) -> np.ndarray:
+        self._check_fitted()
+        return self.labels_.classes
+
+    def _part(self, name: str) -> np.ndarray:
+        self._check_fitted()
+        parts = self.hypothesis_.parts(self.hypothesis_.expand(self.theta_))
+        return parts[name] if name in parts else np.zeros(self.labels_.size)
+
+    @property
+    def state_weights_(self) -> np.ndarray:
+        """(features, labels); with a kernel its values at the centres are the features."""
+        return self._part("node")[:-1]
+
+    @property
+    def transition_weights_(self) -> np.ndarray:
+        """[label, next label]; in a tree [parent's label, child's label]."""
+        return self._part("transition")
+
+    @property
+    def feature_transition_weights_(self) -> np.ndarray:
+        """[transition feature, label, next label]; the features are those of `transition_features`, in its order."""
+        k = self.labels_.size
+        return self._part("edges").reshape(-1, k, k) if self.hypothesis_.edges is not None else np.zeros((0, k, k))
+
+    @property
+    def start_weights_(self) -> np.ndarray:
+        """Of roots, which begin a sequence."""
+        return self._part("start")
+
+    @property
+    def end_weights_(self) -> np.ndarray:
+        """Of leaves, which end a sequence."""
+        return self._part("end")
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        return self._part("node")[-1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
+    loss = Loss.resolve(spec)
+    if not isinstance(loss, SequenceLoss):
+        raise ValueError(
+            f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
+        )
+    return loss.bind(n_states)
+
+
+def _laws(mu: np.ndarray) -> np.ndarray:
+    """The nearest thing to laws: rows clipped at zero and rescaled."""
+    law = np.maximum(mu, 0.0)
+    total = law.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-1])

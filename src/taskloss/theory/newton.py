@@ -1,0 +1,232 @@
+"""Newton steps on the constraints that a solver found active: a pair's optimum and its multipliers, to rounding.
+
+In variables (x, delta) with x' = x + eta delta, eta the size of the step, the divergence over eta^2 and all its
+derivatives stay of order one however small eps is, and multipliers keep all their digits. A lower end of order eps^2 is
+what is left when terms of order eps cancel: it needs them all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..polytopes.base import normals
+from .scaled import Multipliers
+
+if TYPE_CHECKING:
+    from .programs import Programs, Proposal
+
+
+def polished(
+    programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
+) -> Proposal:
+    """The proposal with its active constraints met and its multipliers found anew; as it was where that fails.
+
+    Weights below `near` are taken for zero.
+    """
+    try:
+        with np.errstate(all="ignore"):  # a wrong guess of the active set runs off, and is noticed
+            return _Polish(programs, z, other, eps, reward, found, near).run()
+    except np.linalg.LinAlgError:
+        return found
+
+
+class _Polish:
+    def __init__(
+        self, programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
+    ):
+        self.scaled, self.found, self.eps, self.reward, self.near = programs.scaled, found, eps, reward, near
+        scaled, price = self.scaled, found.price
+        self.z, self.other = z, other
+        d, self.c = scaled.gain(z, other)
+        self.length = float(np.linalg.norm(d)) or 1.0
+        self.d = d / self.length
+        move = found.truth - found.estimate
+        size = max(float(np.linalg.norm(move)), 1e-300)
+        # rows of H_0(z): active where the price outweighs the slack, both in units of the step
+        self.rows, self.levels, self.which, _ = scaled.optimal(z)
+        self.lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[z], axis=1)
+        prices = price.w[self.which] * self.lengths
+        slack = np.maximum(self.rows @ found.estimate - self.levels, 0.0)
+        self.active = prices / max(float(prices.max(initial=0.0)), 1e-300) > slack / size
+        ahead = float(self.d @ move)
+        if eps is not None and ahead > 0 and self.active[self.which == self._tie()].any():
+            # from the tie of the two outputs the step has the size of eps
+            self.eta = min(1.0, eps / self.length)
+            self.delta = move / ahead * (eps / self.length / self.eta)
+        else:
+            self.eta = float(np.clip(size, 1e-12, 1.0))
+            self.delta = move / self.eta
+        self.x = found.estimate
+        self.kept = programs.support(z)
+        a, a1 = (scaled.slope @ point + scaled.shift for point in (found.estimate, found.truth))
+        top = float(np.abs(a).max(initial=1.0))
+        self.zero = ~self.kept | ((a <= self.near * top) & (a1 <= self.near * top))
+        self.only = self.kept & ~self.zero & (a1 <= self.near * top)  # the truth has none: its term is a_j itself
+        self.live = ~self.zero & ~self.only
+        self.truth_rows, self.truth_levels = self._truth()
+
+    def _truth(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that hold with equality at the truth: M's hull and the faces that it lies on."""
+        scaled, found = self.scaled, self.found
+        if found.law is not None:
+            support = scaled.vertices[found.law > self.near * found.law.max()]
+            rows = normals(support) if len(support) > 1 else np.eye(scaled.size)
+            return rows, rows @ support[0]
+        slope, shift, equal, level = scaled.inner  # type: ignore[misc]
+        tight = slope @ found.truth + shift <= self.near
+        return np.vstack([equal, slope[tight]]), np.concatenate([level, -shift[tight]])
+
+    # -- one active set ----------------------------------------------------------------------------------------------
+
+    def run(self) -> Proposal:
+        best = self.found
+        for _ in range(6):
+            if not self._converge():
+                return best
+            s, w, prices, slack = self._judge()
+            best = best._replace(
+                truth=self.x + self.eta * self.delta, estimate=self.x, price=self._multipliers(s, w, prices)
+            )
+            scale = max(float(np.abs(w * self.lengths).max(initial=0.0)), 1e-300)
+            wrong = self.active & (w * self.lengths < -1e-9 * scale)
+            short = ~self.active & (slack < -1e-9 * self.eta)
+            if not wrong.any() and not short.any():
+                return best
+            if wrong.any():
+                self.active[np.flatnonzero(wrong)[(w * self.lengths)[wrong].argmin()]] = False
+            else:
+                self.active[int(slack.argmin())] = True
+        return best
+
+    def _constraints(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows on (x, delta). A truth's row that the estimate's rows imply becomes one on delta alone."""
+        scaled, k = self.scaled, self.scaled.size
+        zero = scaled.slope[self.zero], -scaled.shift[self.zero]
+        points: list[Any] = []
+        if scaled.points is not None and self.found.mix is not None:
+            support = scaled.points[self.found.mix > self.near * self.found.mix.max()]
+            rows = normals(support) if len(support) > 1 else np.eye(k)
+            points = [(rows, rows @ support[0])]
+        groups = [(self.rows[self.active], self.levels[self.active]), (scaled.equal, scaled.level), zero, *points]
+        self.estimate_rows = np.vstack([rows for rows, _ in groups])
+        estimate_levels = np.concatenate([levels for _, levels in groups])
+        truth, at = [self.truth_rows], [self.truth_levels]
+        self.ahead = self.eps is not None and bool(self.found.only is None)
+        if self.ahead:
+            truth.append(self.d[None])
+            at.append(np.array([(self.eps - self.c) / self.length]))  # type: ignore[operator]
+        self.all_truth, truth_levels = np.vstack(truth), np.concatenate(at)
+        inverse = np.linalg.pinv(self.estimate_rows, rcond=1e-11) if len(self.estimate_rows) else np.zeros((k, 0))
+        self.mixing = self.all_truth @ inverse
+        self.implied = np.linalg.norm(self.mixing @ self.estimate_rows - self.all_truth, axis=1) < 1e-10
+        rest = truth_levels - self.mixing @ estimate_levels
+        rest[np.abs(rest) < 1e-12] = 0.0
+        tie = np.flatnonzero(self.active & (self.which == self._tie()))
+        if self.ahead and len(tie):
+            row = np.zeros(len(self.estimate_rows))
+            row[int(self.active[: tie[0]].sum())] = -1.0
+            self.mixing[-1], self.implied[-1] = row, True
+            rest[-1] = self.eps / self.length  # type: ignore[operator]
+        on_delta = np.where(self.implied[:, None], self.all_truth, self.eta * self.all_truth)
+        on_x = np.where(self.implied[:, None], 0.0, self.all_truth)
+        goal = np.where(self.implied, rest / self.eta, truth_levels)
+        e = len(self.estimate_rows)
+        matrix = np.vstack([np.hstack([self.estimate_rows, np.zeros((e, k))]), np.hstack([on_x, on_delta])])
+        return matrix, np.concatenate([estimate_levels, goal])
+
+    def _tie(self) -> int:
+        """The output whose row of H_0(z) says that z is no worse than z'; another one's where the two are twins."""
+        match = np.abs(self.rows + self.d).max(1) + np.abs(self.levels - self.c / self.length) < 1e-9
+        return int(self.which[np.flatnonzero(match)[0]]) if match.any() else -1
+
+    def _derivatives(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gradient and Hessian in (x, delta) of D/eta^2, and t = (a' - a) / a of the live terms."""
+        scaled, k, eta = self.scaled, self.scaled.size, self.eta
+        slope = scaled.slope[self.live]
+        a, rho = slope @ self.x + scaled.shift[self.live], slope @ self.delta
+        t = eta * rho / a
+        log = np.log1p(t)
+        # log(1 + t) - t cancels where t is small
+        bend = np.where(np.abs(t) < 1e-3, -(t**2) * (1 / 2 - t * (1 / 3 - t * (1 / 4 - t * (1 / 5 - t / 6)))), log - t)
+        gradient = np.concatenate([slope.T @ (bend / eta**2), slope.T @ (log / eta) + scaled.curvature * self.delta])
+        gradient[:k] += scaled.slope[self.only].sum(0) / eta**2
+        gain = self.reward * self.length * self.d / eta**2
+        gradient -= np.concatenate([gain, eta * gain])
+        hessian = np.zeros((2 * k, 2 * k))
+        hessian[:k, :k] = slope.T @ (slope * (rho**2 / (a**3 * (1 + t)))[:, None])
+        hessian[:k, k:] = -slope.T @ (slope * (rho / (a**2 * (1 + t)))[:, None])
+        hessian[k:, :k] = hessian[:k, k:].T
+        hessian[k:, k:] = slope.T @ (slope / (a * (1 + t))[:, None]) + scaled.curvature * np.eye(k)
+        return gradient, hessian, t
+
+    def _converge(self) -> bool:
+        matrix, goal = self._constraints()
+        k, n = self.scaled.size, len(matrix)
+        slope, shift = self.scaled.slope[self.live], self.scaled.shift[self.live]
+        for i in range(25):
+            gradient, hessian, _ = self._derivatives()
+            if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
+                return False
+            y = np.concatenate([self.x, self.delta])
+            system = np.block([[hessian, matrix.T], [matrix, np.zeros((n, n))]])
+            right = np.concatenate([-gradient, goal - matrix @ y])
+            answer = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+            answer += np.linalg.lstsq(system, right - system @ answer, rcond=1e-13)[0]
+            step, self.prices = answer[: 2 * k], answer[2 * k :]
+            size = 1.0
+            if len(slope):  # a and a' stay positive
+                a, a1 = slope @ self.x + shift, slope @ (self.x + self.eta * self.delta) + shift
+                da = slope @ step[:k]
+                da1 = da + self.eta * (slope @ step[k:])
+                for now, change in ((a, da), (a1, da1)):
+                    falls = change < 0
+                    size = min(size, 0.9 * float((-now[falls] / change[falls]).min(initial=np.inf)))
+            self.x, self.delta = self.x + size * step[:k], self.delta + size * step[k:]
+            if size == 1 and np.abs(step).max() < 1e-13 * max(1.0, float(np.abs(self.delta).max())):
+                break
+            if size == 1 and i >= 12:
+                break
+        return True
+
+    # -- multipliers -------------------------------------------------------------------------------------------------
+
+    def _judge(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """s, the prices of H_0(z)'s rows, those of all of the estimate's rows and of the truth's, and the rows' slack."""
+        e, eta = len(self.estimate_rows), self.eta
+        truth = np.where(self.implied, eta, eta**2) * self.prices[e:]
+        estimate = eta**2 * self.prices[:e] - (truth * self.implied) @ self.mixing
+        s = self.reward
+        if self.ahead:
+            s = -float(truth[-1]) / self.length
+        w = np.zeros(len(self.rows))
+        w[self.active] = -estimate[: int(self.active.sum())] / self.lengths[self.active]
+        return s, w, np.concatenate([estimate, truth]), self.rows @ self.x - self.levels
+
+    def _multipliers(self, s: float, w: np.ndarray, prices: np.ndarray) -> Multipliers:
+        scaled, price = self.scaled, self.found.price
+        full = np.zeros(len(scaled.psi))
+        full[self.which] = np.maximum(w, 0.0)
+        log_ratio, less = price.log_ratio.copy(), price.less_ratio.copy()
+        slope = scaled.slope[self.live]
+        t = self.eta * (slope @ self.delta) / (slope @ self.x + scaled.shift[self.live])
+        log_ratio[self.live], less[self.live] = np.log1p(t), -t
+        log_ratio[self.only], less[self.only] = -700.0, 1.0
+        flat_first, flat_second = (
+            np.array(part, dtype=float) for part in np.broadcast_arrays(*price.flat, log_ratio)[:2]
+        )
+        at = int(self.active.sum()) + len(scaled.equal)
+        truth = prices[len(self.estimate_rows) :]
+        for i, j in enumerate(np.flatnonzero(self.zero)):
+            size = float(np.linalg.norm(scaled.slope[j])) or 1.0
+            same = np.flatnonzero(np.abs(self.all_truth - scaled.slope[j] / size).max(1) < 1e-9)
+            head = float(truth[same].sum()) / size
+            tail = float(prices[at + i])
+            if not self.kept[j]:
+                flat_first[j], flat_second[j] = head, tail
+            elif tail < 1:
+                # any tangent between the two prices does: log r >= head and 1 - r >= tail
+                log_ratio[j] = max((head + np.log1p(-tail)) / 2, -700.0)
+                less[j] = -np.expm1(log_ratio[j])
+        return Multipliers(s, full, log_ratio, less, self.eta * self.delta, (flat_first, flat_second))

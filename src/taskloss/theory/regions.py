@@ -1,0 +1,176 @@
+"""Where an output is optimal: whether anywhere, a point deep inside, which a_j can be positive, and feasible witnesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .problem import Problem
+from .scaled import ROUNDING, Scaled
+
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+class Regions:
+    """H_0(z) in D, by linear programs in scaled coordinates; each answer is found once."""
+
+    def __init__(self, problem: Problem):
+        self.problem, self.scaled = problem, Scaled(problem)
+        self._deep: dict[int, tuple[bool, np.ndarray | None, float]] = {}
+        self._support: dict[int, np.ndarray] = {}
+
+    def never(self, z: int) -> bool:
+        """Whether z is optimal nowhere in D: some mixture of outputs is better at every corner of it, which is checked."""
+        return self._look(z)[0]
+
+    def deep(self, z: int) -> np.ndarray | None:
+        """A point of D that prefers z to every other output by as much as one can; None where z is never optimal."""
+        return self._look(z)[1]
+
+    def _look(self, z: int) -> tuple[bool, np.ndarray | None, float]:
+        if z not in self._deep:
+            self._deep[z] = self._deepest(z)
+        return self._deep[z]
+
+    def _domain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[Any]]:
+        """D for a linear program: x = basis y with inside y + shift >= 0, equal y = level, and sides of y."""
+        scaled = self.scaled
+        if scaled.points is None:
+            sides = [(None, None)] * scaled.size
+            return np.eye(scaled.size), scaled.slope, scaled.shift, scaled.equal, scaled.level, sides
+        m = len(scaled.points)
+        none = np.zeros((0, m)), np.zeros(0)
+        return scaled.points.T, *none, np.ones((1, m)), np.ones(1), [(0.0, 1.0)] * m
+
+    def _deepest(self, z: int) -> tuple[bool, np.ndarray | None, float]:
+        from scipy.optimize import linprog
+
+        scaled, problem = self.scaled, self.problem
+        rows, levels, _, worst = scaled.optimal(z)
+        if worst > problem.rounding:
+            return True, None, -worst
+        # maximise s <= 1 subject to rows x - s >= levels, inside D
+        basis, inside, shift, equal, level, sides = self._domain()
+        result = linprog(
+            np.r_[np.zeros(basis.shape[1]), -1.0],
+            A_ub=np.vstack([np.c_[-rows @ basis, np.ones(len(rows))], np.c_[-inside, np.zeros(len(inside))]]),
+            b_ub=np.r_[-levels, shift],
+            A_eq=np.c_[equal, np.zeros(len(equal))] if len(equal) else None,
+            b_eq=level if len(equal) else None,
+            bounds=[*sides, (None, 1.0)],
+            options=TIGHT,
+        )
+        if result.status != 0:
+            return False, None, 0.0
+        depth = float(result.x[-1])
+        if depth < -1e-11:
+            # the mixture of outputs that the prices name: positive regret everywhere, or the point counts as optimal
+            prices = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
+            if problem.form.everywhere:
+                regret = float(prices @ levels)  # prices @ rows = 0 up to rounding: no u changes it
+                regret = regret if np.abs(prices @ rows).max() <= 1e-12 else -np.inf
+            else:
+                slope = prices @ rows
+                regret = float(prices @ levels - slope @ scaled.corner(-slope))
+            if regret > ROUNDING * max(float(prices @ np.abs(levels)), 1e-300):
+                return True, None, depth
+        return False, basis @ result.x[:-1], depth
+
+    def support(self, z: int) -> np.ndarray:
+        """Which of the a_j can be positive in D where z is optimal."""
+        if z not in self._support:
+            self._support[z] = self._positive(z)
+        return self._support[z]
+
+    def _positive(self, z: int) -> np.ndarray:
+        from scipy.optimize import linprog
+
+        scaled = self.scaled
+        n, k = len(scaled.slope), scaled.size
+        if n == 0 or scaled.points is not None or self.never(z):
+            return np.ones(n, dtype=bool)
+        deep, depth = self._look(z)[1:]
+        if deep is not None and depth > 1e-9 and (scaled.slope @ deep + scaled.shift > 1e-9).all():
+            return np.ones(n, dtype=bool)
+        # maximise sum s_j subject to s_j <= a_j and s_j <= 1e-2: by mixing, every a_j that can be positive is
+        rows, levels, _, _ = scaled.optimal(z)
+        result = linprog(
+            np.r_[np.zeros(k), -np.ones(n)],
+            A_ub=np.vstack([np.c_[-rows, np.zeros((len(rows), n))], np.c_[-scaled.slope, np.eye(n)]]),
+            b_ub=np.r_[-levels + max(-depth, 0.0) + 1e-13, scaled.shift],
+            A_eq=np.c_[scaled.equal, np.zeros((len(scaled.equal), n))] if len(scaled.equal) else None,
+            b_eq=scaled.level if len(scaled.equal) else None,
+            bounds=[*[(None, None)] * k, *[(0.0, 1e-2)] * n],
+            options=TIGHT,
+        )
+        return result.x[k:] > 1e-9 if result.status == 0 else np.ones(n, dtype=bool)
+
+    # -- feasible points ---------------------------------------------------------------------------------------------
+
+    def feasible(self, z: int, other: int, eps: float | None, u1: np.ndarray, u2: np.ndarray) -> bool:
+        """Whether z is optimal at u2 and eps behind z' at u1, to a billionth of eps and rounding."""
+        problem = self.problem
+        tolerance = problem.rounding * max(
+            1.0, float(np.abs(u2).max()) / max(float(np.abs(problem.vertices).max()), 1e-300)
+        )
+        tolerance += 1e-9 * (eps or 0.0)
+        if float(problem.excess(z, u2)) > tolerance + (1e-9 * problem.unit if eps is None else 0.0):
+            return False
+        gain = u1 @ (problem.psi[z] - problem.psi[other]) + problem.offset[z] - problem.offset[other]
+        return eps is None or float(gain) >= eps - tolerance
+
+    def repair(
+        self, z: int, other: int, eps: float | None, truth: np.ndarray, estimate: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """u' in M with its excess at least eps, u in D with z optimal, whatever digits the solver left off.
+
+        First the estimate goes to the nearest point on the rows that it violates; then, as all sets are convex, a step
+        towards a point deep inside mends what is left.
+        """
+        scaled, problem = self.scaled, self.problem
+        x1, x2 = self._in_m(truth), estimate
+        gains = problem.table[z] - problem.table[other]
+        d, c = scaled.gain(z, other)
+        top = int(gains.argmax())
+        have = float(d @ x1) + c
+        if eps is not None and have < eps and gains[top] > have:
+            x1 = x1 + min(1.0, (eps - have) / (gains[top] - have)) * (scaled.vertices[top] - x1)
+        rows, levels, _, _ = scaled.optimal(z)
+        for _ in range(4):
+            x2 = self._in_d(x2)
+            slack = rows @ x2 - levels
+            touched = slack < 1e-15
+            if slack.min(initial=0.0) >= -1e-15:
+                break
+            active = np.vstack([rows[touched], scaled.equal])
+            goal = np.concatenate([levels[touched], scaled.level])
+            x2 = x2 + np.linalg.lstsq(active, goal - active @ x2, rcond=1e-12)[0]
+        deep, depth = self._look(z)[1:]
+        behind = float((levels - rows @ x2).max(initial=0.0))
+        if behind > 1e-15 and deep is not None and depth > 1e-9:
+            x2 = x2 + behind / (behind + depth) * (deep - x2)
+        if len(scaled.slope):
+            # A weight cut to zero of which the truth has some would be infinitely far: a speck of the truth itself
+            # brings it back, and takes z no more than a speck of eps from being optimal.
+            speck = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
+            x2 = x2 + speck * (x1 - x2)
+        return scaled.to_u(x1), scaled.to_u(x2)
+
+    def _in_m(self, x: np.ndarray) -> np.ndarray:
+        scaled = self.scaled
+        if scaled.inner is not None:
+            slope, shift, equal, level = scaled.inner
+            inside = (slope @ x + shift).min(initial=0.0) >= -1e-16
+            if inside and np.abs(equal @ x - level).max(initial=0.0) <= 1e-15:
+                return x
+        return scaled.to_x(np.asarray(self.problem.polytope.project(scaled.to_u(x)), dtype=float))
+
+    def _in_d(self, x: np.ndarray) -> np.ndarray:
+        scaled = self.scaled
+        if self.problem.form.everywhere:
+            return x
+        inside = scaled.points is None and (scaled.slope @ x + scaled.shift).min(initial=0.0) >= -1e-16
+        if inside and np.abs(scaled.equal @ x - scaled.level).max(initial=0.0) <= 1e-15:
+            return x
+        return scaled.to_x(np.asarray(self.problem.domain.project(scaled.to_u(x)), dtype=float))

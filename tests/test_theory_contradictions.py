@@ -1,0 +1,241 @@
+"""Certificates that an independent search has tried to contradict, and those that one once did."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.contradictions import contradictions, decompositions, run
+from benchmarks.independent import KINDS, draw_case, draw_eps
+from tests.parts import every_surrogate, label
+
+from taskloss.losses import CostMatrix, ZeroOne
+from taskloss.margins import Margin
+from taskloss.polytopes import Simplex
+from taskloss.surrogates import AllThresholds, Independent, Legendre, Multinomial, OneVsAll, Quadratic, Surrogate
+from taskloss.theory import Calibration, asgd_bound, calibration, check, decompose, osokin_comparison
+
+# -- what was contradicted once --------------------------------------------------------------------------------------
+
+
+def test_weights_of_the_balance_may_reach_zero():
+    """The dual's laws give no weight to a row here; the factors must reach it all the same."""
+    matrix = np.array([[3.0, 3, 1], [1, 2, 1], [2, 2, 0]])
+    d = decompose(matrix)
+    np.testing.assert_allclose(d.matrix, matrix, atol=1e-12)
+    assert 0 <= d.balance_gap <= 1e-5
+
+
+def test_estimates_are_not_boxed_where_the_domain_is_the_whole_space():
+    costs = [[0.7436, 0.2682, 0.2155], [0.8483, 0.6002, 0.1477], [0.9154, 0.6914, 0.2882]]
+    loss = CostMatrix(costs, embedding=[[-0.373, 0.083], [-0.37, -0.081], [0.057, -0.087]])
+    zeta = calibration(loss, Quadratic())
+    u1, u2, z = np.array([-0.37025, -0.0672]), np.array([-0.6384, 0.3384]), 2
+    problem = zeta.problem
+    assert problem.excess(z, u2) <= 1e-4
+    assert problem.excess(z, u1) >= 0.402 - 1e-4
+    found = zeta.exact(0.402)
+    assert found.exact
+    assert found.value == pytest.approx(((u1 - u2) ** 2).sum() / 2, rel=1e-2)
+    assert zeta.excess_risk(0.12) >= 0.402
+
+
+def test_curvature_is_looked_for_where_estimates_may_go():
+    """h = sum exp(3u) flattens out far from M, where the estimate of the dominated output lies."""
+    costs = np.vstack([1 - np.eye(3), np.full((1, 3), 1.3)])
+    zeta = calibration(CostMatrix(costs), Legendre(lambda u: np.exp(3 * u).sum(-1)))
+    u1, u2 = np.array([0.935 + 1e-9, 0, 0.065 - 1e-9]), np.array([0.935, -4.2, 0.065])
+    problem = zeta.problem
+    assert problem.excess(3, u2) <= 1e-9
+    assert problem.excess(3, u1) >= 1.235
+    found = zeta.exact(1.235)
+    assert found.lower <= 0.99995
+    assert not found.exact
+    assert "sampled" in found.method
+
+
+@pytest.mark.parametrize("surrogate", [AllThresholds("logistic"), Independent("exponential"), Quadratic()], ids=label)
+def test_the_end_point_is_reached(surrogate):
+    zeta = calibration(CostMatrix([[0, 3], [1, 0], [2, 2]], embedding="cube"), surrogate)
+    assert np.isfinite(zeta(3.0))
+    assert zeta(3.0) == pytest.approx(zeta(3 * (1 - 1e-9)), rel=1e-4)  # the exponential's slope is infinite there
+    assert zeta.envelope(3.0) <= zeta(3.0)
+    assert zeta.envelope(3.0) == pytest.approx(zeta.envelope(3 * (1 - 1e-9)), rel=1e-2)
+    assert zeta(3.0 * (1 + 1e-9)) == np.inf
+
+
+@pytest.mark.parametrize("eps", [1e-8, 1e-6, 1e-5, 1e-3])
+def test_small_eps(eps):
+    found = calibration(ZeroOne(3), Quadratic()).exact(eps)
+    assert found.exact
+    assert found.value == pytest.approx(eps**2 / 4, rel=1e-6)
+    assert found.lower == pytest.approx(eps**2 / 4, rel=1e-6)
+
+
+# -- certificates scale with the problem -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll(), OneVsAll("square")], ids=label)
+def test_costs_may_have_any_unit(surrogate):
+    """zeta of c L at c eps is zeta of L at eps: value, lower end and the word exact."""
+    costs = np.random.default_rng(3).uniform(0, 1, (4, 3))
+    for share in (1e-6, 0.01, 0.4, 1.0):
+        plain = None
+        for unit in (1.0, 1e-6, 1e6):
+            zeta = calibration(CostMatrix(unit * costs), surrogate)
+            found = zeta.exact(share * zeta.eps_max)
+            plain = plain or found
+            assert found.exact == plain.exact
+            assert found.value == pytest.approx(plain.value, rel=1e-6)
+            assert found.lower == pytest.approx(plain.lower, rel=3e-6)
+
+
+def test_the_embedding_may_have_any_unit():
+    """Quadratic in an embedding c times as large is c^2 times as large."""
+    rng = np.random.default_rng(0)
+    costs, phi = rng.uniform(0, 1, (4, 3)), rng.normal(size=(3, 2))
+    values = [
+        calibration(CostMatrix(costs, embedding=unit * phi), Quadratic()).exact(0.2).value / unit**2
+        for unit in (1.0, 1e-4, 1e4)
+    ]
+    np.testing.assert_allclose(values, values[0], rtol=1e-6)
+
+
+# -- losses that leave nothing to decide -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("costs", [np.ones((3, 3)), np.zeros((2, 3)), [[0.0, 1.0]], [[1.0]]], ids=str)
+@pytest.mark.parametrize("surrogate", [Quadratic(), Multinomial(), OneVsAll("square")], ids=label)
+def test_constant_losses(costs, surrogate):
+    zeta = calibration(CostMatrix(costs), surrogate)
+    assert zeta.eps_max == 0
+    assert zeta(0.3) == np.inf
+    assert zeta.lower_bound(0.3) == np.inf
+    assert zeta.lower_bound(0.0) == 0
+    assert zeta.upper_bound(0.3) == np.inf
+    assert zeta.excess_risk(0.5) == 0
+    assert zeta.envelope(0.0) == 0
+    assert decompose(costs).k <= 1
+    assert osokin_comparison(costs).ours == np.inf
+    assert asgd_bound(CostMatrix(costs), "quadratic").excess_risk == 0
+
+
+def test_a_surrogate_that_ignores_its_scores():
+    report = check(lambda v, y: np.full(len(v), 1.0), np.eye(2), size=2)
+    assert report.verdict == "link not injective"
+
+
+# -- convexity -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [lambda u: 1 / (1 + np.exp(np.clip(2 * u, -500, 500))) ** 2, lambda u: (2 * np.arctan(u) - 1) ** 2],
+    ids=["Savage", "tangent"],
+)
+def test_losses_that_are_not_convex_are_told(phi):
+    """Savage and tangent loss are proper, and their excess risk a Bregman divergence; the definition asks for more."""
+    report = check(
+        lambda v, y: phi((2 * y - 1) * v[:, 0]),
+        np.array([[-1.0], [1.0]]),
+        size=1,
+        scores=np.linspace(-0.8, 0.8, 41)[:, None],
+    )
+    assert not report.convex
+    assert report.verdict == "not convex"
+    assert not report
+    assert "convex" in report.reason
+
+
+@pytest.mark.parametrize("margin", [kind() for kind in Margin.registry.values()], ids=lambda m: m.name)
+def test_convex_margins_are_told_so(margin):
+    assert check(margin).convex
+
+
+# -- limits of time --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("surrogate", [Multinomial(), OneVsAll(), OneVsAll("exponential"), Legendre()], ids=label)
+def test_bounds_at_the_time_limit_hold(surrogate):
+    costs = np.random.default_rng(0).uniform(0, 1, (6, 5))
+    hurried = calibration(CostMatrix(costs), surrogate, time_limit=1e-9).exact(0.2)
+    patient = calibration(CostMatrix(costs), surrogate).exact(0.2)
+    assert hurried.lower <= patient.value
+    assert hurried.value >= patient.lower
+    assert not hurried.exact
+
+
+def test_check_in_time(capsys):
+    assert check(Multinomial(), ZeroOne(3), time_limit=1e-9).verdict == "undecided in time"
+    assert check(Multinomial(), ZeroOne(3), time_limit=600, verbose=True).calibrated
+    assert "continuous" in capsys.readouterr().err
+    for call in (
+        lambda: check(Multinomial(), ZeroOne(3), time_limit=0),
+        lambda: calibration(ZeroOne(3), time_limit=-1),
+    ):
+        with pytest.raises(ValueError, match="time_limit must be a positive number"):
+            call()
+
+
+# -- the battery -----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_contradicted():
+    """A few hundred attempts of benchmarks/contradictions.py, which makes 10^5."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tried, _, stories = run(400, seed=1)
+    assert not stories
+    assert sum(tried.values()) >= 400
+
+
+def test_the_battery_can_fail(monkeypatch):
+    """A lower end that is one part in a thousand too high is contradicted."""
+    true = Calibration.exact
+    monkeypatch.setattr(
+        Calibration, "exact", lambda self, eps: replace(true(self, eps), lower=1.001 * true(self, eps).lower)
+    )
+    assert run(150, seed=2)[2]
+
+
+def test_every_kind_of_cost_is_drawn():
+    for i, kind in enumerate(KINDS):
+        rng = np.random.default_rng(i)
+        case = draw_case(rng, kind, i)
+        assert case.kind == kind
+        assert draw_eps(rng, 1.0) > 0
+        events = list(contradictions(case, 0.3, rng, starts=1))
+        assert [why for what, why in events if what == "contradiction"] == []
+
+
+def test_decompositions_are_the_matrix_in_the_least_dimension():
+    worst, wrong, _ = decompositions(150, seed=5)
+    assert worst <= 1e-10
+    assert wrong == 0
+
+
+# -- the contract between surrogates and the theory ------------------------------------------------------------------
+
+
+@every_surrogate
+def test_every_calibrated_surrogate_gives_a_form_that_is_not_above_its_divergence(part):
+    if not (part.calibrated and part.differentiable):
+        pytest.skip("it has no divergence that decides")
+    domain = part.domain or Simplex(part.size or 3)
+    form = part.form(domain)
+    vertices = domain.vertices()
+    a, b = (np.random.default_rng(i).dirichlet(np.ones(len(vertices)), 20) @ vertices for i in (0, 1))
+    below, own = form.divergence(a, b), part.divergence(a, b)
+    if form.least_curvature is not None:
+        below = below * form.least_curvature(float(np.linalg.norm(a - b, axis=1).max()))
+    assert (below <= own * (1 + 1e-6) + 1e-9).all()
+    if form.exact:
+        np.testing.assert_allclose(below, own, rtol=1e-6, atol=1e-9)
+    if not form.sampled:
+        sigma = part.strong_convexity(domain)["l2"]
+        assert (sigma / 2 * ((a - b) ** 2).sum(1) <= own + 1e-9).all()
+
+
+def test_a_surrogate_without_a_form_is_named():
+    with pytest.raises(NotImplementedError, match=r"No convex form is known .* give it a method form"):
+        Surrogate().form(Simplex(3))
