@@ -92,7 +92,8 @@ def _partial_fit(name: str, draw: Draw) -> Call:
     estimator, data = ESTIMATORS[name]
     model = copy.deepcopy(_fitted(name)) if draw.rng.random() < 0.5 else clone(estimator)
     if "classes" in model.partial_fit.__code__.co_varnames:
-        data = {**data, "classes": [0, 1, 2] if name != "CostSensitiveClassifier" else ["a", "b", "c"]}
+        names = {"CostSensitiveClassifier": ["a", "b", "c"], "SequenceTagger": ["N", "V"]}
+        data = {**data, "classes": names.get(name, [0, 1, 2])}
     given = draw.arguments(**data)
     return lambda: model.partial_fit(**given)
 

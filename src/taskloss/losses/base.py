@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .._checks import check_whole, real_array
+from .._checks import check_whole, is_list, real_array
 from ..polytopes.base import Polytope
 from ..registry import Part
 
@@ -171,6 +171,8 @@ class Loss(Part):
 
 def name_array(names: Any) -> np.ndarray:
     """Users' names as an array of one dimension, in which tuples stay whole and numbers beside strings stay numbers."""
+    if not is_list(names):
+        raise ValueError(f"Labels must be given as a list of names, got {names!r}.")
     if isinstance(names, np.ndarray):
         return names
     if not any(isinstance(name, tuple) for name in names):
