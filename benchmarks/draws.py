@@ -44,6 +44,7 @@ WEIGHTS = _rng.uniform(0.5, 2, 12)
 GROUPS = np.repeat(np.arange(4), 3)
 SEQUENCES = [_rng.normal(size=(3, 2)) for _ in range(5)]
 TAGS = [np.array(["N", "V", "N"])[: len(x)] for x in SEQUENCES]
+TREES = tl.Packed(np.concatenate(SEQUENCES), 3 * np.arange(6), np.tile([-1, 0, 0], 5))
 PAIRS = [_rng.normal(size=(3, 3, 2)) for _ in range(5)]
 MATCHINGS = [_rng.permutation(3) for _ in PAIRS]
 COSTS = np.array([[0.0, 1, 2], [3, 0, 1], [1, 1, 0]])
@@ -59,6 +60,7 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "KernelPredictor": (tl.KernelPredictor(), {"X": X, "y": NAMES, "sample_weight": WEIGHTS}),
     "Ranker": (tl.Ranker(), {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS}),
     "Matcher": (tl.Matcher(), {"X": PAIRS, "y": MATCHINGS, "sample_weight": WEIGHTS[:5]}),
+    "TreeTagger": (tl.TreeTagger(), {"X": TREES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
     "SequenceTagger": (tl.SequenceTagger(), {"X": SEQUENCES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
 }
 # What predict takes beside X, where an estimator has it.
@@ -66,6 +68,7 @@ OF_PREDICT: dict[str, dict[str, Any]] = {
     "Ranker": {"groups": GROUPS, "loss": "ndcg"},
     "Matcher": {"loss": "matching-hamming", "costs": [np.ones((3, 3)) for _ in PAIRS]},
     "SequenceTagger": {"loss": "chain-hamming"},
+    "TreeTagger": {"loss": "chain-hamming"},
     "MultilabelClassifier": {"loss": "hamming", "costs": np.ones((12, 3))},
 }
 PREDICTIONS = ("predict_moments", "predict_proba", "predict_scores", "predict_log_proba", "decision_function")
@@ -92,7 +95,7 @@ def _partial_fit(name: str, draw: Draw) -> Call:
     estimator, data = ESTIMATORS[name]
     model = copy.deepcopy(_fitted(name)) if draw.rng.random() < 0.5 else clone(estimator)
     if "classes" in model.partial_fit.__code__.co_varnames:
-        names = {"CostSensitiveClassifier": ["a", "b", "c"], "SequenceTagger": ["N", "V"]}
+        names = {"CostSensitiveClassifier": ["a", "b", "c"], "SequenceTagger": ["N", "V"], "TreeTagger": ["N", "V"]}
         data = {**data, "classes": names.get(name, [0, 1, 2])}
     given = draw.arguments(**data)
     return lambda: model.partial_fit(**given)

@@ -8,9 +8,10 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from tests.fitted import CASES, GROUPS, answers, fitted, same
+from tests.fitted import CASES, GROUPS, answers, count, fitted, same, take, with_rows
 
 import taskloss as tl
+from taskloss.estimators.tagging import Tagger
 
 every_case = pytest.mark.parametrize("name", CASES)
 PREDICTIONS = ("predict", "predict_moments", "predict_proba", "predict_scores", "expected_loss")
@@ -41,18 +42,6 @@ def numbers(name, model):
 def methods(name):
     """Moments are in the order of labels, which for a loss that is only a function is that in which they were seen."""
     return ("expected_loss",) if name == "kernel, function" else ("predict_moments", "expected_loss")
-
-
-def take(data, rows):
-    """Examples by their numbers, in the form in which they came."""
-    if isinstance(data, list):
-        return [data[i] for i in rows]
-    return data.iloc[rows] if hasattr(data, "iloc") else data[rows]
-
-
-def count(name):
-    data = CASES[name][1][0]
-    return len(data) if isinstance(data, list) else data.shape[0]
 
 
 def tight(name):
@@ -107,6 +96,8 @@ def test_a_fit_returns_itself_and_changes_neither_inputs_nor_hyperparameters(nam
             pd.testing.assert_frame_equal(a, b)
         elif sparse.issparse(a):
             assert (a != b).nnz == 0
+        elif isinstance(a, tl.Packed):
+            assert same([a.rows, a.offsets, a.parents], [b.rows, b.offsets, b.parents])
         else:
             assert same(a, b)
 
@@ -132,7 +123,7 @@ def test_a_second_fit_is_the_first(name):
 
 @in_any_order
 def test_the_order_of_examples_does_not_matter(name):
-    order = np.random.default_rng(1).permutation(count(name))
+    order = np.random.default_rng(1).permutation(count(CASES[name][1][0]))
     model = tight(name).fit(*(take(part, order) for part in CASES[name][1]))
     close(numbers(name, model), numbers(name, tight(name).fit(*CASES[name][1])))
 
@@ -142,14 +133,14 @@ def test_weights_are_repetitions(name):
     """In a fit and in a score; a group is repeated as a whole."""
     rng, data = np.random.default_rng(2), CASES[name][1]
     ranked = len(data) == 3
-    times = rng.integers(0, 3, 6)[GROUPS] if ranked else rng.integers(0, 3, count(name))
-    times[: count(name) // 3] = 1
+    times = rng.integers(0, 3, 6)[GROUPS] if ranked else rng.integers(0, 3, count(CASES[name][1][0]))
+    times[: count(CASES[name][1][0]) // 3] = 1
     if ranked:
         rows = np.concatenate([np.flatnonzero(times > r) for r in range(2)])
         copies = np.concatenate([np.full((times > r).sum(), r) for r in range(2)])
         repeated = (*(take(part, rows) for part in data[:2]), data[2][rows] + 100 * copies)
     else:
-        repeated = tuple(take(part, np.repeat(np.arange(count(name)), times)) for part in data)
+        repeated = tuple(take(part, np.repeat(np.arange(count(CASES[name][1][0])), times)) for part in data)
     weighted = tight(name).fit(*data, sample_weight=times.astype(float))
     close(numbers(name, weighted), numbers(name, tight(name).fit(*repeated)))
     assert weighted.score(*data, sample_weight=times.astype(float)) == pytest.approx(weighted.score(*repeated))
@@ -159,18 +150,19 @@ def test_weights_are_repetitions(name):
 def test_examples_are_predicted_one_by_one(name):
     inputs, model = CASES[name][2], fitted(name)
     together = model.predict(inputs)
-    for i in (0, count(name) - 1):
+    for i in (0, count(CASES[name][1][0]) - 1):
         if isinstance(model, tl.Ranker):  # a group is one example
             rows = np.flatnonzero(GROUPS[i] == GROUPS)
             np.testing.assert_array_equal(model.predict(inputs[rows]), model.predict(inputs, groups=GROUPS)[rows])
         else:
-            close(take(together, [i]), model.predict(take(inputs, [i])))
+            rows = slice(*inputs.offsets[[i, i + 1]]) if isinstance(inputs, tl.Packed) else None
+            close(take(together, [i]) if rows is None else together[rows], model.predict(take(inputs, [i])))
 
 
 @every_case
 def test_a_fit_to_one_example_works_or_says_what_is_missing(name):
     model, data = tight(name), tuple(take(part, [0]) for part in CASES[name][1])
-    sets_or_structures = isinstance(model, tl.MultilabelClassifier | tl.Ranker | tl.Matcher | tl.SequenceTagger)
+    sets_or_structures = isinstance(model, tl.MultilabelClassifier | tl.Ranker | tl.Matcher | Tagger)
     if sets_or_structures or name == "taxonomy":  # whose loss names labels that the example does not have
         model.fit(*data).predict(take(CASES[name][2], [0]))
     else:
@@ -183,6 +175,8 @@ def test_a_fit_to_one_example_works_or_says_what_is_missing(name):
 
 def forms(inputs):
     """The same inputs in other forms, by name."""
+    if isinstance(inputs, tl.Packed):
+        return {"sparse": with_rows(inputs, sparse.csr_matrix), "frame": with_rows(inputs, pd.DataFrame)}
     if isinstance(inputs, list):
         if not isinstance(inputs[0], np.ndarray):
             return {"tuple": tuple(inputs)}
@@ -212,12 +206,9 @@ def test_the_form_of_inputs_does_not_matter(name):
 @every_case
 def test_single_precision_is_near(name):
     estimator, (X, *rest), _ = CASES[name]
-    if isinstance(X, list):
-        if not isinstance(X[0], np.ndarray):
-            pytest.skip("mappings have no precision")
-        single = [x.astype(np.float32) for x in X]
-    else:
-        single = X.astype(np.float32)
+    if name == "tagger of mappings":
+        pytest.skip("mappings have no precision")
+    single = with_rows(X, lambda x: x.astype(np.float32))
     model = clone(estimator).fit(single, *rest)
     assert model.predict_moments(single) is not None
     if not isinstance(model, tl.DecodedClassifier | tl.KernelPredictor):  # trees and the least risk of many may jump
@@ -229,12 +220,9 @@ def test_another_number_of_features_is_refused(name):
     inputs, model = CASES[name][2], fitted(name)
     if name == "tagger of mappings":
         pytest.skip("features that no fit has seen count for nothing")
-    if isinstance(inputs, list):
-        narrow = [x[:, :2] for x in inputs]
-    elif hasattr(inputs, "iloc"):
-        narrow = inputs.iloc[:, :2]
-    else:
-        narrow = inputs[..., :1] if inputs.ndim == 4 else inputs[:, :2]
+    narrow = with_rows(
+        inputs, lambda x: x.iloc[:, :2] if hasattr(x, "iloc") else x[..., :1] if x.ndim == 4 else x[:, :2]
+    )
     for method in ("predict", "predict_moments", "expected_loss"):
         with pytest.raises(ValueError, match="feature"):
             getattr(model, method)(narrow)
@@ -244,7 +232,7 @@ def test_checks_of_scikit_learn_that_do_not_apply_are_not_run():
     """Tags say so for estimators on structures; the laws above are theirs."""
     from sklearn.utils.estimator_checks import estimator_checks_generator
 
-    for estimator in (tl.Ranker(), tl.Matcher(), tl.SequenceTagger()):
+    for estimator in (tl.Ranker(), tl.Matcher(), tl.SequenceTagger(), tl.TreeTagger()):
         with pytest.warns(Warning, match="SKIP|Can't test"):
             run = {check.func.__name__ for _, check in estimator_checks_generator(estimator)}
         assert run <= {"check_estimator_cloneable"}
