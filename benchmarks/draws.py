@@ -270,17 +270,14 @@ def refusal(error: Exception) -> bool:
     if not isinstance(error, ValueError | TypeError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
-    if any(pathlib.Path(frame.filename).is_relative_to(THEIRS) for frame in frames):
-        return True
     last = frames[-1]
-    line = linecache.getline(last.filename, last.lineno or 0).strip()
-    sentence = str(error).strip()
-    return (
-        pathlib.Path(last.filename).is_relative_to(OURS)
-        and line.startswith("raise")
-        and sentence[-1:] in ".)"
-        and len(sentence.split()) >= 4
-    )
+    raised = linecache.getline(last.filename, last.lineno or 0).strip().startswith("raise")
+    if pathlib.Path(last.filename).is_relative_to(OURS):
+        sentence = str(error).strip()
+        return raised and sentence[-1:] in ".)" and len(sentence.split()) >= 4
+    theirs = [frame for frame in frames if pathlib.Path(frame.filename).is_relative_to(THEIRS)]
+    own = any("linear_model" in frame.filename for frame in theirs)  # the classifier that DecodedClassifier decodes
+    return bool(theirs) and (raised or own)
 
 
 def main(count: int = 10_000, seed: int = 0) -> None:

@@ -63,11 +63,14 @@ def test_every_check_names_its_hyperparameter(name):
 def test_a_part_says_which_argument_made_it_fail():
     multinomial, zero_one = tl.surrogates.Multinomial(3), tl.losses.ZeroOne(3)
     v = np.zeros((2, 3))
+    convolved = tl.surrogates.ConvolutionalFenchelYoung(tl.surrogates.Quadratic(), zero_one)
     for call, sentence in (
         (lambda: multinomial.value([[1, 2, 3]], v), "v must be an array"),
         (lambda: multinomial.value(v, np.zeros((4, 3))), "v and phi must have the same rows"),
         (lambda: multinomial.value(v, np.zeros((2, 4))), "phi must have 3 coordinates"),
         (lambda: tl.surrogates.RowMultinomial("a", 3).inverse_link(v), "n_rows must be a whole number"),
+        # Compiled code looks at no bounds: this wrote beyond its memory.
+        (lambda: convolved.inverse_link(np.zeros((2, 3, 1))), "v must have 3 coordinates"),
         (lambda: zero_one.decode("a"), "mu must be moments"),
         (lambda: zero_one.decode(np.zeros((2, 4))), "mu must have the 3 moments"),
         (lambda: zero_one([0, 1], [0, 1, 2]), "takes one row for each example"),

@@ -264,8 +264,11 @@ def _family(values: np.ndarray) -> str:
 def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndarray:
     """The position of each value among the known ones; an unknown one is refused under the name `what`, or without that is -1."""
     if values.dtype.kind == "O" or known.dtype.kind == "O":
-        index = {label: code for code, label in enumerate(known.tolist())}
-        codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
+        try:
+            index = {label: code for code, label in enumerate(known.tolist())}
+            codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
+        except TypeError as error:
+            raise ValueError(f"A label must be a string, a number or a tuple of these: {error}.") from error
     elif _family(values) != _family(known):
         codes = np.full(len(values), -1)
     else:

@@ -208,7 +208,7 @@ class SequenceLabels:
     def __init__(self, y: Any, classes: Any = None):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = name_array(_unique(seen).tolist() if classes is None else list(classes))
+        self.classes = name_array(_unique(seen).tolist() if classes is None else classes)
         if len(self.classes) < 2:
             raise ValueError(
                 f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."

@@ -22,6 +22,16 @@ from ..objectives import Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 
+# How NumPy's own errors begin where values are no numbers; scikit-learn lets them through without a word on whose they are.
+_OF_NUMPY = (
+    "could not convert",
+    "float() argument",
+    "setting an array",
+    "only ",
+    "must be real",
+    "int() argument",
+    "at least one array",
+)
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -189,10 +199,21 @@ def check_lengths(n: int, y: Any) -> None:
         raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
 
 
+def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:
+    """X as scikit-learn checks it; what NumPy says of values that are no numbers is said of X."""
+    try:
+        return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(_OF_NUMPY):
+            raise
+        problem = str(error).rstrip(".")
+        raise type(error)(f"X must hold numbers, one row for each example: {problem}.") from error
+
+
 def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:
     """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
-    X = validate_data(fresh, X, accept_sparse="csr", dtype=dtypes)
+    X = read_features(fresh, X, dtypes, reset=True)
     return X, {name: getattr(fresh, name, None) for name in OF_FEATURES}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for
@@ -18,7 +18,7 @@ from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep
+from .base import Decoder, Minimiser, check_features, keep, read_features
 from .streaming import Streaming
 
 
@@ -198,7 +198,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def predict_scores(self, X: Any) -> np.ndarray:
         """The scores v = g(x), before the link."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=list(self.hypothesis_.dtypes), reset=False)
+        X = read_features(self, X, list(self.hypothesis_.dtypes))
         return np.ascontiguousarray(self.hypothesis_.predict(self.theta_.astype(X.dtype, copy=False), X))
 
     def predict_moments(self, X: Any) -> np.ndarray:

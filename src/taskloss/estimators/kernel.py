@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
@@ -19,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, check_lengths, keep, keep_found
+from .base import check_features, check_lengths, keep, keep_found, read_features
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -203,7 +203,7 @@ class KernelPredictor(Portable, BaseEstimator):
         if callable(self.kernel):
             X = X if hasattr(X, "shape") else object_rows(X)
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = read_features(self, X, [np.float64])
         coefficients = self._coefficients
         if alpha is not None or targets is not self._fitted.targets:
             alpha = self.alpha_ if alpha is None else alpha

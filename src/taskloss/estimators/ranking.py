@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from ..data.groups import GroupIds
 from ..data.weights import example_weights
@@ -14,7 +14,7 @@ from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
 from ..objectives import Batch, Groups
 from ..surrogates.coordinatewise import OneVsAll
-from .base import check_features, keep
+from .base import check_features, keep, read_features
 from .grouped import GroupedEstimator
 
 _NO_GROUPS = (
@@ -127,7 +127,7 @@ class Ranker(GroupedEstimator):
         """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
         check_is_fitted(self)
         dtypes = list(self.hypothesis_.dtypes)
-        return self._scores(validate_data(self, X, accept_sparse="csr", dtype=dtypes, reset=False))
+        return self._scores(read_features(self, X, dtypes))
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples
 
 from .._checks import check_whole
 from ..data.labels import labels_for
@@ -23,7 +23,7 @@ from ..objectives.stochastic import Chunk
 from ..progress import follow
 from ..solvers.asgd import ASGD, Expansion, Iterates
 from ..solvers.base import Interrupted, Solution, Solver, Status
-from .base import check_features, keep_found
+from .base import check_features, keep_found, read_features
 
 _CHUNK = 1 << 20  # features that are made at one time
 
@@ -166,7 +166,7 @@ class Streaming(Averaging):
         found = stream.found
         like = copy.copy(self)
         keep_found(like, {name: found[name] for name in ("n_features_in_", "feature_names_in_")})
-        X = validate_data(like, X, accept_sparse="csr", dtype=list(stream.hypothesis.dtypes), reset=False)
+        X = read_features(like, X, list(stream.hypothesis.dtypes))
         codes = found["labels_"].encode(y)
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")

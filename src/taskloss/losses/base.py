@@ -175,6 +175,7 @@ def name_array(names: Any) -> np.ndarray:
         raise ValueError(f"Labels must be given as a list of names, got {names!r}.")
     if isinstance(names, np.ndarray):
         return names
+    names = list(names)
     if not any(isinstance(name, tuple) for name in names):
         array = np.asarray(names)
         if array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names):

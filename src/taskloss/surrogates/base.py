@@ -81,7 +81,12 @@ class Surrogate(Part):
         widths = {"v": self.size}
         shapes = {}
         for name, value in given.items():
-            if not hasattr(value, "shape") or hasattr(value, "columns") or issparse(value):
+            if (
+                not hasattr(value, "shape")
+                or hasattr(value, "columns")
+                or isinstance(value, np.ma.MaskedArray)
+                or issparse(value)
+            ):
                 raise ValueError(
                     f"{name} must be an array of floating-point numbers, of NumPy or torch, got {value!r}."
                 )

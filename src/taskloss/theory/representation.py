@@ -485,8 +485,8 @@ def _as_function(
     surrogate: Any, phi: Any, size: int | None
 ) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
     """S(v, y), phi as rows, and the number of scores."""
-    loss = phi if callable(phi) else None  # in its own embedding
-    phi = phi if loss is None else loss.phi(loss.labels())
+    loss = phi if hasattr(phi, "phi") else None  # in its own embedding
+    phi = loss.phi(loss.labels()) if loss is not None else None if phi is None else _embedding(phi)
     if inspect.isclass(surrogate):
         surrogate = surrogate()
     if callable(surrogate):
