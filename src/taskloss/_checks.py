@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import numbers
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,31 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     raise ValueError(f"{name} must be {what} in an array: {problem}.")
 
 
+# How NumPy's own errors begin where values make no array; scikit-learn lets them through without a word on whose they are.
+_OF_NUMPY = (
+    "could not convert",
+    "float() argument",
+    "setting an array",
+    "only ",
+    "must be real",
+    "int() argument",
+    "at least one array",
+    "'<' not supported",
+)
+
+
+@contextlib.contextmanager
+def said_of(what: str) -> Iterator[None]:
+    """What NumPy says of values that make no array, said of an argument: a sentence on it that ends with NumPy's own."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(_OF_NUMPY):
+            raise
+        problem = str(error).rstrip(".")
+        raise type(error)(f"{what}: {problem}.") from error
+
+
 def _or_none(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], None]:
     return lambda name, value: None if value is None else check(name, value, **bounds)
 
@@ -126,8 +152,26 @@ def _list(name: str, value: Any) -> None:
 def _places(name: str, value: Any) -> None:
     """A list of places, -1 for none."""
     _list(name, value)
+    if isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a list of places, got {value!r}.")
     for place in value:
         check_whole(name, place, -1)
+
+
+def _paths(name: str, value: Any) -> None:
+    """A mapping from node to parent, or a list of paths."""
+    _list(name, value)
+    if not all(isinstance(path, Hashable | list) for path in value):
+        raise ValueError(f"{name} must be a mapping from node to parent, or a list of paths, got {value!r}.")
+
+
+def _seed(name: str, value: Any) -> None:
+    if not (
+        isinstance(value, np.random.RandomState | np.random.Generator) or (_is_whole(value) and 0 <= value < 1 << 32)
+    ):
+        raise ValueError(
+            f"{name} must be a whole number from 0 to 2^32 - 1, a generator of NumPy's or None, got {value!r}."
+        )
 
 
 def _names(name: str, value: Any) -> None:
@@ -178,7 +222,11 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "parts": _or_none(lambda name, value: _list(name, value)),
     "parents": _or_none(lambda name, value: _places(name, value)),
     "transition_features": lambda name, value: None if isinstance(value, str) or value is None else _list(name, value),
-    "tree": _or_none(lambda name, value: _list(name, value)),
+    "tree": _or_none(lambda name, value: _paths(name, value)),
+    "random_state": _or_none(lambda name, value: _seed(name, value)),
+    "embedding": lambda name, value: (
+        None if isinstance(value, str) or hasattr(value, "psi") else _or_none(real_array)(name, value)
+    ),
     "verbose": lambda name, value: check_whole(name, value, 0),
     "empty": lambda name, value: _between(name, value, 0, 1),
     "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import said_of
 from ..losses.base import Loss, name_array
 from .base import Translator
 
@@ -30,7 +31,8 @@ class Classes:
             names = ordered_categories(y)
         if names is None:
             if values.dtype.kind not in "biuUS" and not (len(values) and isinstance(values[0], tuple)):
-                check_classification_targets(values)
+                with said_of("y must hold labels of one type"):
+                    check_classification_targets(values)
             names = _unique(values)
             names = _in_order(names) if ordinal else names
         self.classes = name_array(names)
@@ -176,7 +178,8 @@ def check_kind(loss: Loss) -> None:
 def _column(y: Any) -> np.ndarray:
     if isinstance(y, list) and y and isinstance(y[0], tuple):
         return name_array(y)
-    values = column_or_1d(y, warn=True)
+    with said_of("y must hold one label for each example"):
+        values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every example needs a label.")
     if values.dtype.kind == "O" and any(map(absent, values.tolist())):

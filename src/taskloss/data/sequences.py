@@ -270,7 +270,7 @@ def parents_of(X: Any) -> Any:
 
 def as_labels(X: Any, y: Any) -> Any:
     """y as one array, where X is packed and y names its labels one by one; otherwise as it is."""
-    if not isinstance(X, Packed) or isinstance(y, np.ndarray) or not hasattr(y, "__iter__"):
+    if not isinstance(X, Packed) or isinstance(y, np.ndarray) or not is_list(y):
         return y
     values = list(y)
     return y if values and _is_row(values[0]) else _as_objects(values)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_number
+from .._checks import check_hyperparameters, check_number, said_of
 from ..data.base import Translator
 from ..data.labels import check_kind
 from ..data.weights import example_weights
@@ -22,16 +22,6 @@ from ..objectives import Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 
-# How NumPy's own errors begin where values are no numbers; scikit-learn lets them through without a word on whose they are.
-_OF_NUMPY = (
-    "could not convert",
-    "float() argument",
-    "setting an array",
-    "only ",
-    "must be real",
-    "int() argument",
-    "at least one array",
-)
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -201,13 +191,8 @@ def check_lengths(n: int, y: Any) -> None:
 
 def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:
     """X as scikit-learn checks it; what NumPy says of values that are no numbers is said of X."""
-    try:
+    with said_of("X must hold numbers, one row for each example"):
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
-    except (TypeError, ValueError) as error:
-        if not str(error).startswith(_OF_NUMPY):
-            raise
-        problem = str(error).rstrip(".")
-        raise type(error)(f"X must hold numbers, one row for each example: {problem}.") from error
 
 
 def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:

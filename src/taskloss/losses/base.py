@@ -176,12 +176,13 @@ def name_array(names: Any) -> np.ndarray:
     if isinstance(names, np.ndarray):
         return names
     names = list(names)
-    if not any(isinstance(name, tuple) for name in names):
+    if not any(isinstance(name, tuple | list | np.ndarray) for name in names):
         array = np.asarray(names)
-        if array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names):
+        if array.ndim == 1 and (array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names)):
             return array
     out = np.empty(len(names), dtype=object)
-    out[:] = list(names)
+    for i, name in enumerate(names):
+        out[i] = name
     return out
 
 

@@ -95,7 +95,7 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     psi, phi = psi * np.sqrt(unit), phi * np.sqrt(unit)
     error = float(np.abs(psi @ phi.T + c - table).max())
     if error > 1e-10 * max(unit, abs(c)):
-        raise ArithmeticError(
+        raise ValueError(
             f"The decomposition misses the matrix by {error:.1e}: its rank is not clear at tol={tol:g}; give a smaller tol."
         )
     return Decomposition(psi, phi, c, r, gap)
