@@ -35,11 +35,12 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis demo.png
 
-# The extra of each target; a stamp is older than pyproject.toml when dependencies may have changed.
+# The extra of each target; a stamp is older than these files when dependencies may have changed. Versions that must not move
+# are pinned in constraints.txt.
 $(VENV)/.demo: EXTRA := plot
 $(VENV)/.test: EXTRA := test
 $(VENV)/.bench: EXTRA := bench
-$(VENV)/.%: pyproject.toml
+$(VENV)/.%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(INSTALL) --editable ".[$(EXTRA)]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(INSTALL) --editable ".[$(EXTRA)]"
 	touch $@

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import Ridge
-from taskloss.grouped import Groups
 
 import taskloss as tl
+from taskloss.data.groups import GroupIds
 from taskloss.losses import NDCG
 
 from .common import write_table
@@ -29,7 +29,7 @@ Model = Callable[[np.ndarray], np.ndarray]  # features to scores
 def ndcg(scores: np.ndarray, data: Queries, at: int, empty: float = 0.0) -> float:
     """Mean NDCG at a depth over queries, gains 2^y - 1; `empty` is what a query without relevant documents counts as."""
     values = np.empty(0)
-    for size, _, rows in Groups(data.groups, len(scores)).by_size():
+    for size, _, rows in GroupIds(data.groups, len(scores)).by_size():
         loss = NDCG(at=at, empty=empty, n_items=size)
         values = np.append(values, 1 - loss(loss.decode(scores[rows]), data.y[rows]))
     return float(values.mean())

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from taskloss._threads import serial_blas
 
 import taskloss as tl
+from taskloss._blas import serial_blas
 from taskloss.losses import ChainCost
 
 from .common import write_table

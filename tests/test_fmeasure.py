@@ -180,7 +180,7 @@ def test_clear_sentences():
         (lambda: FBeta(3, max_size=1).phi([[1, 1, 0]]), "larger than max_size=1"),
         (lambda: FBeta(3)([[1, 2, 0]], [[1, 1, 0]]), "0 and 1 only"),
         (lambda: FBeta(3)([[1, 0]], [[1, 1, 0]]), "3 columns"),
-        (lambda: FBeta(3).decode(np.zeros((1, 16)), costs=1), "no costs per example"),
+        (lambda: FBeta(3).decode(np.zeros((1, 16)), costs=1), "a price for each label"),
         (lambda: hamming.predict(X, loss=FBeta()), "needs other moments.*fit with loss=FBeta"),
         (lambda: small.predict(X, loss=FBeta(max_size=2)), "needs other moments"),
         (lambda: small.predict(X, loss=ZeroOne(5)), "another kind"),

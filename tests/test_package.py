@@ -53,6 +53,21 @@ def test_every_public_name_exists_and_is_documented():
     assert not missing
 
 
+def test_what_tests_install_is_what_users_may():
+    """The pins of constraints.txt lie within the ranges of the extras."""
+    import tomllib
+
+    from packaging.requirements import Requirement
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ranges = {r.name: r.specifier for extra in extras.values() for r in map(Requirement, extra)}
+    pins = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line]
+    assert pins
+    for name, version in pins:
+        assert version in ranges[name]
+        assert "==" not in str(ranges[name])
+
+
 def kinds():
     return Part.__subclasses__()
 

@@ -375,7 +375,7 @@ def test_clear_sentences():
         (lambda: fitted.group_losses(X, y), "needs groups, one id per row"),
         (lambda: fitted.score(X, y, groups, np.ones(3)), "one number for each of the [0-9]+ rows"),
         (lambda: fitted.score(X, y, groups, -np.ones(len(X))), "not negative"),
-        (lambda: fitted.score(X, y, groups, np.zeros(len(X))), "not all zero"),
+        (lambda: fitted.score(X, y, groups, np.zeros(len(X))), "at least one must count"),
         (lambda: tl.Ranker(PrecisionAt(None)).fit(X, y, groups=groups), "PrecisionAt needs the number of positions"),
         (lambda: tl.Ranker(NDCG(at="3")).fit(X, y, groups=groups), "at must be a whole number"),
         (lambda: tl.Ranker(NDCG(at=2.5)).fit(X, y, groups=groups), "at must be a whole number"),
@@ -398,7 +398,7 @@ def test_clear_sentences():
         ),
         (
             lambda: tl.Ranker().fit(X, y, groups=groups, sample_weight=np.zeros(len(X))),
-            "not all zero",
+            "at least one must count",
         ),
         (lambda: tl.Ranker().fit(X, 2000 + y, groups=groups), "gains of this relevance"),
         (lambda: fitted.predict(X[:, :2], groups), "features"),

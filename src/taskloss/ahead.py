@@ -93,8 +93,8 @@ def _sequences(rng: np.random.Generator) -> None:
     states, length, count = 16, 20, 500
     X = [rng.normal(size=(length, 4)) for _ in range(count)]
     y = [rng.integers(0, states, length) for _ in range(count)]
-    kinds: list[dict[str, Any]] = [{}, {"transition_features": [0, 1]}, {"solver": "newton"}]
-    for model in (SequenceTagger(max_iter=2, **kind) for kind in kinds):
+    moving = SequenceTagger(transition_features=[0, 1], max_iter=2)
+    for model in (SequenceTagger(max_iter=2), moving, SequenceTagger(solver="newton", max_iter=1)):
         fitted = model.fit(X, y)
         fitted.predict(X)
         fitted.predict(X, loss="sequence-zero-one")

@@ -6,9 +6,21 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from sklearn.base import BaseEstimator
+if TYPE_CHECKING:
+
+    class BaseEstimator:
+        """What parts take from scikit-learn's class, which is untyped: as its children they could be asked for anything."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: Any) -> Self: ...
+        @classmethod
+        def _get_param_names(cls) -> list[str]: ...
+        def __getstate__(self) -> dict[str, Any]: ...
+
+else:
+    from sklearn.base import BaseEstimator
 
 from ._checks import guard
 

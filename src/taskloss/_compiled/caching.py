@@ -20,10 +20,10 @@ from ..progress import warn
 _UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)  # another user's file, or one cut off by a full disk
 
 
-def njit(**options: Any) -> Callable[[Callable], Any]:
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` with these options, and with a cache wherever there is a place for one."""
 
-    def compiled(function: Callable) -> Any:
+    def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
         dispatcher._cache = KernelCache(function)
         return dispatcher
@@ -36,7 +36,7 @@ class KernelCache(_Cache):
 
     warned = False
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable[..., Any]):
         self.name = function.__name__
         self.places = [
             place for locator in CompileResultCacheImpl._locator_classes for place in _place(locator, function)
@@ -89,7 +89,7 @@ class KernelCache(_Cache):
             place.flush()
 
 
-def _place(locator: type, function: Callable) -> list[FunctionCache]:
+def _place(locator: type, function: Callable[..., Any]) -> list[FunctionCache]:
     """numba's cache of a function at the one place that this locator names, made without a test whether it can be written."""
     own = {"ensure_cache_path": lambda self: None, "make_cache_path": locator.ensure_cache_path}  # type: ignore[attr-defined]
     implementation = type("Place", (CompileResultCacheImpl,), {"_locator_classes": [type("Locator", (locator,), own)]})

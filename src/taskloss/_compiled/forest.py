@@ -111,7 +111,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
 
     e holds exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). A tree that
     could underflow is marked in `fine` and left to the caller, as is one without any allowed assignment. In `pairs`,
-    mode 1 adds up r[i] b[i]' (e times that is the sum of the edges' marginals) and mode 2 sets each edge's marginals.
+    mode 1 adds up r[i] b[i]', in one table or in one for each tree, (e times that is the sum of the edges' marginals) and mode 2 sets each edge's marginals.
     """
     n_states, longest = unary.shape[1], _longest(offsets)
     b, m, r = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty((longest, n_states))
@@ -146,7 +146,7 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                     for c in range(n_states):
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
         if mode == 1:
-            _add_outer(r, b, length, pairs[0])
+            _add_outer(r, b, length, pairs[q if len(pairs) > 1 else 0])
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
@@ -236,27 +236,54 @@ def covariance_product(unary, e, et, eu, eut, stride, edge_of, parents, offsets,
             _add_outer(r, b, length, pairs[1])
 
 
-@njit(nogil=True)
-def max_product(unary, pairwise, stride, edge_of, parents, offsets, back, states, score):
-    """The best assignment of each sequence, ties to the first state; unary is overwritten by the best scores below."""
+@njit(nogil=True, error_model="numpy", fastmath=_FAST, inline="always")
+def _largest_sums(t, x, out):
+    """out[a] += max over c of t[a, c] + x[c]."""
+    n = len(x)
+    fours = n - n % 4
+    for a in range(0, fours, 4):
+        s0 = s1 = s2 = s3 = -np.inf
+        for c in range(n):
+            y = x[c]
+            v0, v1, v2, v3 = t[a, c] + y, t[a + 1, c] + y, t[a + 2, c] + y, t[a + 3, c] + y
+            s0 = v0 if v0 > s0 else s0
+            s1 = v1 if v1 > s1 else s1
+            s2 = v2 if v2 > s2 else s2
+            s3 = v3 if v3 > s3 else s3
+        out[a] += s0
+        out[a + 1] += s1
+        out[a + 2] += s2
+        out[a + 3] += s3
+    for a in range(fours, n):
+        s0 = -np.inf
+        for c in range(n):
+            v0 = t[a, c] + x[c]
+            s0 = v0 if v0 > s0 else s0
+        out[a] += s0
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def max_product(unary, pairwise, stride, edge_of, parents, offsets, states, score):
+    """The best assignment of each sequence, ties to the first state; unary is overwritten by the best scores below.
+
+    On the way up only the maxima are taken, which is done in vectors; on the way down each node looks for where its
+    parent's state had it.
+    """
     n_states = unary.shape[1]
     for q in range(len(offsets) - 1):
         low, high = offsets[q], offsets[q + 1]
         for i in range(high - 1, low, -1):
-            t = pairwise[edge_of[i] * stride]
-            p = parents[i]
-            for a in range(n_states):
-                best, at = t[a, 0] + unary[i, 0], 0
-                for c in range(1, n_states):
-                    x = t[a, c] + unary[i, c]
-                    if x > best:
-                        best, at = x, c
-                back[i, a] = at
-                unary[p, a] += best
+            _largest_sums(pairwise[edge_of[i] * stride], unary[i], unary[parents[i]])
         at = 0
         for c in range(1, n_states):
             if unary[low, c] > unary[low, at]:
                 at = c
         states[low], score[q] = at, unary[low, at]
         for i in range(low + 1, high):
-            states[i] = back[i, states[parents[i]]]
+            t = pairwise[edge_of[i] * stride, states[parents[i]]]
+            at, best = 0, t[0] + unary[i, 0]
+            for c in range(1, n_states):
+                x = t[c] + unary[i, c]
+                if x > best:
+                    at, best = c, x
+            states[i] = at

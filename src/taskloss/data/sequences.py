@@ -70,7 +70,7 @@ class SequenceReader:
 
     def __init__(self) -> None:
         self.vocabulary: dict[str, int] | None = None  # the columns of named features
-        self.columns: list | None = None  # the columns of data frames
+        self.columns: list[Any] | None = None  # the columns of data frames
         self.n_features: int | None = None
 
     def fit_read(self, X: Any) -> tuple[Any, np.ndarray]:
@@ -115,7 +115,7 @@ class SequenceReader:
         _check_widths([x.shape[1] for x in arrays])
         return np.concatenate(arrays)
 
-    def _unframe(self, X: Any) -> list:
+    def _unframe(self, X: Any) -> list[Any]:
         """The values of data frames, which must all have the same columns in the same order."""
         for i, x in enumerate(X):
             found = list(getattr(x, "columns", []))
@@ -286,7 +286,7 @@ def _is_flat(y: Any) -> bool:
     return isinstance(y, np.ndarray) and y.ndim == 1 and not (y.dtype == object and len(y) and _is_row(y[0]))
 
 
-def _as_objects(values: list) -> np.ndarray:
+def _as_objects(values: list[Any]) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
@@ -297,7 +297,7 @@ def _flat(y: Any) -> np.ndarray:
         raise ValueError("The tagger requires y: one sequence of labels for each sequence of X.")
     if _is_flat(y):
         return _as_objects(_labels_of(y))
-    values: list = []
+    values: list[Any] = []
     for i, row in enumerate(y if is_list(y) else [y]):
         if not _is_row(row):
             raise ValueError(f"y must hold one sequence of labels for each sequence of X, but y[{i}] is {row!r}.")
@@ -308,7 +308,7 @@ def _flat(y: Any) -> np.ndarray:
     return _as_objects(values)
 
 
-def _labels_of(row: Any) -> list:
+def _labels_of(row: Any) -> list[Any]:
     if not isinstance(row, np.ndarray):
         return list(row)
     if row.dtype.kind == "U" and (row == "nan").any():

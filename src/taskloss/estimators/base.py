@@ -195,7 +195,7 @@ def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> A
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
 
-def check_features(estimator: Any, X: Any, dtypes: list) -> tuple[Any, dict[str, Any]]:
+def check_features(estimator: Any, X: Any, dtypes: list[Any]) -> tuple[Any, dict[str, Any]]:
     """X as scikit-learn checks it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
     X = read_features(fresh, X, dtypes, reset=True)

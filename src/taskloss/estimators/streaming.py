@@ -96,7 +96,7 @@ class Streaming(Averaging):
         return self
 
     @available_if(_streams)
-    def fit_stream(self, batches: Iterable[tuple], classes: Any = None, n_samples: int | None = None) -> Self:
+    def fit_stream(self, batches: Iterable[tuple[Any, ...]], classes: Any = None, n_samples: int | None = None) -> Self:
         """Fit anew to an iterable of (X, y) or (X, y, sample_weight), each of any number of rows.
 
         n_samples: how many examples there will be, for the constant step of the theorem; without it the step falls with

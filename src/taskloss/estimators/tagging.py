@@ -367,7 +367,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         )
         return np.concatenate(found)
 
-    def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list:
+    def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list[Any]:
         """What a loss says of blocks of examples: by their moments, or, if it needs the law and there is one, by the law's scores."""
         limits = loss.output_limits(self.limits_, self.classes_)
         if not loss.reads_law:
@@ -388,17 +388,17 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     def _inference(self) -> Any:
         return over_forests(self.surrogate_, self.labels_.size, self.limits_)
 
-    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool, prices: Any = None) -> list:
+    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool, prices: Any = None) -> list[Any]:
         """work(forest, prices, node moments, edge moments) on blocks of examples."""
         inference = self._inference
 
-        def run(forest: Forest, nodes: slice, scores: tuple) -> Any:
+        def run(forest: Forest, nodes: slice, scores: tuple[Any, ...]) -> Any:
             on = None if prices is None else prices[nodes]
             return work(forest, on, *inference.moments(forest, NodeEdgeScores(*scores), edges))
 
         return self._blocks(examples, run, edges)
 
-    def _blocks(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list:
+    def _blocks(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list[Any]:
         """work(forest, nodes, (unary, pairwise)) on the scores of blocks of examples, on threads, in order."""
         inputs, forest, k = examples.inputs, examples.forest, self.labels_.size
         executor = Executor.for_work(self.hypothesis_.work(inputs) * k + 4 * forest.n_nodes * k**2, len(forest))

@@ -31,8 +31,8 @@ class Weighing:
         loss: Any,
         y: Any,
         candidates: Any = None,
-        decoder: Callable | None = None,
-        refine: Callable | None = None,
+        decoder: Callable[..., Any] | None = None,
+        refine: Callable[..., Any] | None = None,
         vectorised: bool = False,
         progress: Progress | None = None,
     ):

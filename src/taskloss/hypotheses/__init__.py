@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..registry import publish
-from .base import Hypothesis
+from .base import Hypothesis as Hypothesis
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .kernel import Kernel as Kernel

@@ -40,7 +40,7 @@ class Kernel(Linear):
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 1,
-        kernel_params: dict | None = None,
+        kernel_params: dict[str, Any] | None = None,
         fit_intercept: bool = True,
         shared: Any = "deprecated",
     ):
@@ -70,7 +70,7 @@ class Kernel(Linear):
         return bound
 
     def agrees(self, other: Hypothesis) -> bool:
-        return self == other and np.array_equal(self.basis_, other.basis_)
+        return isinstance(other, Kernel) and self == other and np.array_equal(self.basis_, other.basis_)
 
     @property
     def pairwise(self) -> bool:

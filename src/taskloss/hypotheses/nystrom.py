@@ -41,7 +41,7 @@ class Nystrom(Kernel):
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 1,
-        kernel_params: dict | None = None,
+        kernel_params: dict[str, Any] | None = None,
         centres: str = "uniform",
         fit_intercept: bool = True,
         shared: Any = "deprecated",

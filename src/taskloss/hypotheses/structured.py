@@ -88,8 +88,9 @@ class Structured(Hypothesis):
         return self.with_params(node=self._node.bind(inputs.rows, weights))
 
     def agrees(self, other: Hypothesis) -> bool:
-        same = isinstance(other, Structured) and self.ends == other.ends and np.array_equal(self._edges, other._edges)
-        return same and self._node.agrees(other._node)
+        if not isinstance(other, Structured) or self.ends != other.ends:
+            return False
+        return np.array_equal(self._edges, other._edges) and self._node.agrees(other._node)
 
     def check(self, estimator: str) -> None:
         self._node.check(estimator)

@@ -54,7 +54,7 @@ class Thresholds(Hypothesis):
         return self.with_params(node=self._node.bind(inputs, weights))
 
     def agrees(self, other: Hypothesis) -> bool:
-        return super().agrees(other) and self._node.agrees(other._node)
+        return isinstance(other, Thresholds) and self._node.agrees(other._node)
 
     @property
     def pairwise(self) -> bool:

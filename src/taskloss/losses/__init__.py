@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..registry import publish
-from .base import Loss
+from .base import Loss as Loss
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .chain import ChainCost as ChainCost

@@ -34,7 +34,7 @@ class ChainCost(SequenceLoss):
 
     name = "chain-cost"
     aliases = {"outputs": "_outputs"}
-    _outputs: Sequence | None = None
+    _outputs: Sequence[Any] | None = None
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ChainCost(SequenceLoss):
         parents: Sequence[int] | None = None,
         allowed: Any = None,
         normalise: bool = False,
-        outputs: Sequence | None = None,
+        outputs: Sequence[Any] | None = None,
     ):
         self._outputs = outputs
         self.unary = unary

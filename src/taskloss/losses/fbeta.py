@@ -130,8 +130,8 @@ class FBeta(Loss):
     def moments_for(self, other: Loss, mu: Array) -> Array:
         if isinstance(other, Hamming):
             return 2 * self.probabilities(mu) - 1
-        mine, theirs = self.polytope, other.polytope
-        if isinstance(other, FBeta) and theirs.columns > mine.columns:  # sizes that were never seen
+        if isinstance(other, FBeta) and other.polytope.columns > self.polytope.columns:  # sizes that were never seen
+            mine, theirs = self.polytope, other.polytope
             tables = np.asarray(mu).reshape(*np.shape(mu)[:-1], mine.rows, mine.columns)
             missing = np.zeros((*tables.shape[:-1], theirs.columns - mine.columns))
             return np.concatenate([tables, missing], axis=-1).reshape(*np.shape(mu)[:-1], theirs.size)

@@ -51,9 +51,9 @@ class Listed(Tabular):
 
     def __init__(
         self,
-        function: Callable | None = None,
-        labels: Sequence | None = None,
-        candidates: Sequence | None = None,
+        function: Callable[..., Any] | None = None,
+        labels: Sequence[Any] | None = None,
+        candidates: Sequence[Any] | None = None,
         vectorised: bool = False,
     ):
         self.function = function
@@ -80,7 +80,7 @@ class Listed(Tabular):
     def bind_names(self, classes: np.ndarray) -> Self:
         if self.function is None:
             raise ValueError("Listed needs its function L(z, y).")
-        return self if self._labels is classes else self.with_params(labels=classes)
+        return self.with_params(labels=classes)
 
     def label_names(self) -> np.ndarray | None:
         return None if self._labels is None else object_rows(self._labels)

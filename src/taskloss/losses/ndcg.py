@@ -49,7 +49,7 @@ class Ranking(Loss):
         """D, what a position is worth, from the top down."""
         raise NotImplementedError
 
-    def embedding_key(self) -> tuple:
+    def embedding_key(self) -> tuple[Any, ...]:
         """What phi depends on: losses with the same key decode the same moments."""
         raise NotImplementedError
 
@@ -143,7 +143,7 @@ class NDCG(Ranking):
     def examples(cls) -> list[Self]:
         return [cls(n_items=3), cls("linear", at=2, empty=1.0, n_items=3)]
 
-    def embedding_key(self) -> tuple:
+    def embedding_key(self) -> tuple[Any, ...]:
         return (NDCG, self.gain, self.discount, self.at, self.empty)
 
     @property
@@ -211,7 +211,7 @@ class PrecisionAt(Ranking):
     def examples(cls) -> list[Self]:
         return [cls(2, n_items=3)]
 
-    def embedding_key(self) -> tuple:
+    def embedding_key(self) -> tuple[Any, ...]:
         return (PrecisionAt,)
 
     def _size(self) -> int:

@@ -283,8 +283,8 @@ class CostMatrix(Tabular):
     def __init__(
         self,
         matrix: Any = None,
-        outputs: Sequence | None = None,
-        labels: Sequence | None = None,
+        outputs: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
         embedding: Any = "auto",
     ):
         self._matrix = matrix
@@ -333,7 +333,7 @@ class CostMatrix(Tabular):
             embedding=self.embedding if isinstance(self.embedding, str) else np.asarray(self.embedding)[places],
         )
 
-    def _names(self, given: Sequence | None, axis: str, count: int) -> np.ndarray | None:
+    def _names(self, given: Sequence[Any] | None, axis: str, count: int) -> np.ndarray | None:
         names = given
         if names is None and hasattr(self._matrix, "columns"):  # a data frame; polars has no row names
             names = getattr(self._matrix, axis, None)

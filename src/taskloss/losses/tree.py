@@ -31,7 +31,7 @@ class TreeDistance(Tabular):
     def __init__(
         self,
         tree: Any = None,
-        labels: Sequence | None = None,
+        labels: Sequence[Any] | None = None,
         outputs: str = "labels",
         separator: str = "/",
         embedding: Any = "auto",
@@ -64,13 +64,13 @@ class TreeDistance(Tabular):
 
     # -- the tree: nodes with their chains of ancestors --------------------------------------------------------------
 
-    def _chains(self) -> dict[Any, tuple]:
+    def _chains(self) -> dict[Any, tuple[Any, ...]]:
         """Each node's name and the chain of edges (named by their lower end) from the root down to it."""
         if self.tree is None:
             raise ValueError("TreeDistance needs a tree: a mapping from node to parent, or a list of paths.")
         if isinstance(self.tree, Mapping):
             return self._chains_of_parents(dict(self.tree))
-        chains: dict[Any, tuple] = {}
+        chains: dict[Any, tuple[Any, ...]] = {}
         for path in self.tree:
             steps = tuple(path.split(self.separator)) if isinstance(path, str) else tuple(path)
             for depth in range(1, len(steps) + 1):
@@ -79,8 +79,8 @@ class TreeDistance(Tabular):
                 chains[node] = tuple(steps[:d] for d in range(1, depth + 1))
         return chains
 
-    def _chains_of_parents(self, parents: dict) -> dict[Any, tuple]:
-        chains: dict[Any, tuple] = {}
+    def _chains_of_parents(self, parents: dict[str, Any]) -> dict[Any, tuple[Any, ...]]:
+        chains: dict[Any, tuple[Any, ...]] = {}
         for start in [*parents, *(p for p in parents.values() if p is not None)]:
             chain, node = [], start
             while node is not None:
@@ -91,7 +91,7 @@ class TreeDistance(Tabular):
             chains[start] = tuple(reversed(chain))
         return chains
 
-    def _label_nodes(self, chains: dict[Any, tuple]) -> list:
+    def _label_nodes(self, chains: dict[Any, tuple[Any, ...]]) -> list[Any]:
         if self._labels is not None:
             missing = [node for node in self._labels if node not in chains]
             if missing:
@@ -102,7 +102,7 @@ class TreeDistance(Tabular):
             return [node for node in chains if node not in inner]
         return list(dict.fromkeys(self.tree))
 
-    def _output_nodes(self, chains: dict[Any, tuple]) -> list:
+    def _output_nodes(self, chains: dict[Any, tuple[Any, ...]]) -> list[Any]:
         if self._outputs == "labels":
             return self._label_nodes(chains)
         if self._outputs == "nodes":
@@ -110,7 +110,7 @@ class TreeDistance(Tabular):
             return labels + [node for node in chains if node not in set(labels)]
         raise ValueError(f"outputs must be 'labels' or 'nodes', got {self._outputs!r}.")
 
-    def _signs(self, nodes: list, chains: dict[Any, tuple]) -> np.ndarray:
+    def _signs(self, nodes: list[Any], chains: dict[Any, tuple[Any, ...]]) -> np.ndarray:
         """One row per node, one column per edge above some label: 1 below the edge, -1 elsewhere."""
         edges = {edge: j for j, edge in enumerate(dict.fromkeys(e for chain in chains.values() for e in chain))}
         signs = -np.ones((len(nodes), len(edges)))

@@ -311,7 +311,7 @@ class MaximumEntropy:
                 d_edges[edges] -= pairs
         return np.atleast_1d(value), NodeEdgeScores(d_nodes, d_edges)
 
-    def _observed(self, risk: Forests, v: NodeEdgeScores) -> tuple:
+    def _observed(self, risk: Forests, v: NodeEdgeScores) -> tuple[Any, ...]:
         """Of the trees that are labelled in part: the weighted log-partition given what was observed, their nodes and edges, and the marginals there."""
         forest, trees, shared = risk.forest, risk.gold.partial, v.edges.ndim == 2
         nodes = forest.nodes_of(trees)
@@ -377,7 +377,7 @@ class ByShape:
             mu_nodes[nodes], mu_edges[at] = polytope.split(surrogate.inverse_link(scores))
         return mu_nodes, mu_edges
 
-    def _gather(self, forest: Forest, shared: bool, parts: list) -> NodeEdgeScores:
+    def _gather(self, forest: Forest, shared: bool, parts: list[Any]) -> NodeEdgeScores:
         k = self.n_states
         nodes, edges = np.empty((forest.n_nodes, k)), np.zeros((forest.n_edges, k, k))
         for polytope, at, lower, scores in parts:

@@ -7,7 +7,8 @@ from typing import Any
 
 from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis, Inputs
-from ..solvers.base import Interrupted, Progress, Solution, Solver
+from ..progress import Progress
+from ..solvers.base import Interrupted, Solution, Solver
 from .penalised import PenalisedRisk
 from .scores import ScoreRisk
 

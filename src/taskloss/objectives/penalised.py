@@ -176,7 +176,7 @@ class PenalisedRisk:
         """The linear map direction -> Hessian direction at theta; keeps as many numbers as there are scores."""
         coefficients = self._coefficients(self.unflatten(theta))
 
-        def curve(piece: Piece, executor: Executor) -> list:
+        def curve(piece: Piece, executor: Executor) -> list[Any]:
             v = self.hypothesis.scores(coefficients, self._features(piece))
             return [(piece, piece.risk.hessian(v))]
 

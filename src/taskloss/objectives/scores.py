@@ -468,7 +468,7 @@ class Groups(ScoreRisk):
     def risk_and_gradient(self, v: Array, out: Any = None, executor: Executor = SERIAL) -> tuple[np.ndarray, Array]:
         gradient = np.empty_like(v) if out is None else out
 
-        def work(part: tuple) -> float:
+        def work(part: tuple[Any, ...]) -> float:
             batch, rows, w, scores = part
             terms, dv = batch.surrogate.risk_and_gradient(scores, batch.targets.astype(v.dtype, copy=False))
             gradient[rows] = (w[:, None] * dv).reshape(-1, 1)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..registry import publish
-from .base import Polytope
+from .base import Polytope as Polytope
 from .packed import PackedChains as PackedChains
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not

@@ -103,6 +103,12 @@ class Forest:
         return np.split(order, np.cumsum(np.bincount(depth))[:-1])
 
     @cached_property
+    def chain_length(self) -> int | None:
+        """The length of the trees where all are chains of one length."""
+        same = self.lengths[0] if len(self) and (self.lengths == self.lengths[0]).all() else None
+        return None if same is None or (self.parents[self.children] != self.children - 1).any() else int(same)
+
+    @cached_property
     def place(self) -> np.ndarray:
         """Each node's place in its level."""
         place = np.empty(self.n_nodes, dtype=np.int64)

@@ -18,11 +18,10 @@ def maximise(
     from .._compiled.forest import max_product
 
     unary = np.array(unary, dtype=float)
-    back = np.empty(unary.shape, dtype=np.int32)
     states, score = np.empty(len(unary), dtype=np.int64), np.empty(len(forest))
     matrices = np.ascontiguousarray(pairwise, dtype=float).reshape(-1, *pairwise.shape[-2:])
     stride = 0 if pairwise.ndim == 2 else 1
-    max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, back, states, score)
+    max_product(unary, matrices, stride, forest.edge_of, forest.parents, forest.offsets, states, score)
     forest.refuse(score)
     return score, states
 

@@ -60,7 +60,7 @@ def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array],
 
 def _scaled(
     forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray | None, pairs: str
-) -> tuple | None:
+) -> tuple[Any, ...] | None:
     """The recursion in probabilities, as the compiled one has it (see there), all trees at a time; None where it could underflow."""
     shared = pairwise.ndim == 2
     top, shift = unary.max(axis=1), pairwise.max(axis=(-2, -1), keepdims=True)
@@ -113,7 +113,7 @@ def _narrow(x: np.ndarray) -> bool:
     return bool(((x >= -_SPREAD) | np.isneginf(x)).all())
 
 
-def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple:
+def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple[Any, ...]:
     xp = array_namespace(unary)
     beliefs, messages, scale = _upward(forest, unary, pairwise)
     root = _lse(beliefs[0], axis=-1)
@@ -153,13 +153,15 @@ def marginals(
     weights: np.ndarray | None = None,
     compiled: bool | None = None,
     out: np.ndarray | None = None,
-) -> tuple:
+) -> tuple[Any, ...]:
     """log-partition of each tree, marginals of nodes and of edges ("all", their "sum", or "none"), times the weight of each tree.
 
     `out` is room for the nodes' marginals, which the compiled path uses.
     """
     if compiled is None:
         compiled = forest.n_nodes * unary.shape[1] ** 2 >= COMPILED_WORK
+    if "torch" in array_namespace(unary).__name__ and forest.chain_length is not None:
+        return _tensors(forest, unary, pairwise, weights, pairs)
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
         double = isinstance(unary, np.ndarray) and unary.dtype == np.float64
         found = _scaled(forest, unary, pairwise, weights, pairs) if double else None
@@ -171,9 +173,25 @@ def marginals(
     return log_z, mu, pair
 
 
+def _tensors(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple[Any, ...]:
+    """Chains of one length that come as tensors, as a padded batch, with gradients of their own and a kernel for GPUs."""
+    from .._compiled.torch_chain import chain
+    from .._compiled.torch_definition import EACH, SUMS
+
+    count, length, k = len(forest), forest.chain_length, unary.shape[1]
+    table = pairwise if pairwise.ndim == 2 else pairwise.reshape(count, -1, k, k)
+    scores = unary.reshape(count, length, k), table
+    log_z, mu, pair = chain(*scores, what=EACH if pairs == "all" else SUMS)
+    if weights is not None:
+        each = array_namespace(unary).asarray(weights, dtype=mu.dtype, device=mu.device)
+        mu, pair = (x * each.reshape(-1, *[1] * (x.ndim - 1)) for x in (mu, pair))
+    mu, pair = mu.reshape(-1, k), pair.reshape(-1, k, k)
+    return log_z, mu, None if pairs == "none" else pair if pairs == "all" else pair.sum(0)
+
+
 def _compiled(
     forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: Any, pairs: str, out: np.ndarray | None
-) -> tuple:
+) -> tuple[Any, ...]:
     """The compiled recursion; where each edge has its own matrix, in blocks, so that their exponentials stay few."""
     k = unary.shape[1]
     log_z, mu = np.zeros(len(forest)), np.empty(unary.shape) if out is None else out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Chain(Tree):
         self.allowed = allowed
 
     @classmethod
-    def examples(cls) -> list[Chain]:
+    def examples(cls) -> list[Self]:
         return [cls(3, 3), cls(2, 4), cls(3, 3, allowed=[[1, 1, 0], [1, 1, 1], [1, 0, 1]])]
 
     def _parents(self) -> np.ndarray:

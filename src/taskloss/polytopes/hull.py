@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -28,7 +28,7 @@ class Hull(Polytope):
         self.points = points
 
     @classmethod
-    def examples(cls) -> list[Hull]:
+    def examples(cls) -> list[Self]:
         chain = 2.0 * np.tri(4, 3, -1) - 1
         square = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
         return [cls(chain), cls(square)]

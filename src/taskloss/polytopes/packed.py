@@ -82,7 +82,7 @@ class PackedChains:
             raise ValueError("Scores must be finite, or -inf where a state or a step is forbidden.")
         return unary, pairwise if self._log_allowed is None else pairwise + self._log_allowed
 
-    def _map(self, work: Callable[..., Any], unary: Any, pairwise: Any) -> list:
+    def _map(self, work: Callable[..., Any], unary: Any, pairwise: Any) -> list[Any]:
         """work(forest, unary, pairwise) on blocks of consecutive sequences, one for each thread where that pays."""
         unary, pairwise = self._check(unary, pairwise)
         forest = self._forest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Tree(Polytope):
         self.allowed = allowed
 
     @classmethod
-    def examples(cls) -> list[Tree]:
+    def examples(cls) -> list[Self]:
         return [cls(2, (-1, 0, 0, 1)), cls(3, (-1, 0, 0), allowed=[[1, 1, 0], [1, 1, 1], [0, 1, 1]])]
 
     # -- layout ------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Tree(Polytope):
         batch = nodes.shape[:-2]
         return xp.concat([xp.reshape(nodes, (*batch, -1)), xp.reshape(edges, (*batch, -1))], axis=-1)
 
-    def _packed(self, v: Array) -> tuple[Forest, Array, Array, tuple]:
+    def _packed(self, v: Array) -> tuple[Forest, Array, Array, tuple[Any, ...]]:
         """A forest with one tree for each score vector, packed scores, and the shape of the batch."""
         xp = array_namespace(v)
         if not xp.isdtype(v.dtype, "real floating"):

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ..registry import publish
-from .base import Solution, Solver, Status
+from .base import Solution, Status
+from .base import Solver as Solver
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not
     from .asgd import ASGD as ASGD

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._checks import check_hyperparameters
-from .base import Array, Interrupted, Objective, Progress, Solution, Solver, Status
+from ..progress import Progress
+from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
 
 class Examples(Protocol):

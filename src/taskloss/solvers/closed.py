@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .base import Array, Objective, Progress, RidgeForm, Solution, Solver, Status
+from ..progress import Progress
+from .base import Array, Objective, RidgeForm, Solution, Solver, Status
 from .descent import LBFGS
 
 _BLOCK_NUMBERS = 1 << 21  # coordinates that are made at one time

@@ -14,7 +14,8 @@ from typing import Self
 
 import numpy as np
 
-from .base import Array, Interrupted, Objective, Progress, Solution, Solver, Status
+from ..progress import Progress
+from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
 _PAIR_NUMBERS = 1 << 21  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
 _FEWEST_PAIRS = 4

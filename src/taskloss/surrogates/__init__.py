@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ..registry import publish
-from .base import Surrogate, automatic
+from .base import Surrogate as Surrogate
+from .base import automatic
 from .outputs import ListedOutputs
 
 if TYPE_CHECKING:  # for editors: the registry imports every file of this folder, named here or not

@@ -32,7 +32,7 @@ class Coordinatewise(Surrogate):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls(margin(), 3) for margin in Margin.registry.values()]
+        return [cls(margin(), 3) for margin in Margin.registry.values()]  # type: ignore[call-arg]  # the named children's
 
     @property
     def phi_margin(self) -> Margin:

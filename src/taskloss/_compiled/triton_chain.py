@@ -1,0 +1,336 @@
+"""The chain's recursions on a GPU: one Triton program for each sequence, in logarithms, with the next scores on their way.
+
+Beliefs are kept relative to their maximum in float32 (float64 where scores are), and what that takes off is added up in
+float64. A table of up to 128 states stays in registers; a larger one, and tables of each step, are read in pieces. No
+atomic adds: the same inputs give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+_RESIDENT = 128  # states whose table fits a program's registers
+_PIECE = 16384  # entries of a table that are read together
+
+
+@triton.jit
+def _floor(x):
+    """x, and zero where it is -inf (or NaN, which then stays in what x is taken from)."""
+    return tl.where(x > float("-inf"), x, 0.0)
+
+
+@triton.jit
+def _path_score(U, u_t, u_k, P, p_t, START, END, TAGS, y_t, n, K, HAS_START: tl.constexpr, HAS_END: tl.constexpr):
+    """<scores, phi(tags)> of one sequence, NaN where a tag is no state."""
+    score = tl.full([], 0.0, tl.float64)
+    at = tl.arange(0, 128)
+    for first in range(0, n, 128):
+        t = first + at
+        y = tl.load(TAGS + t * y_t, mask=t < n, other=0)
+        before = tl.load(TAGS + (t - 1) * y_t, mask=(t < n) & (t > 0), other=0)
+        known = (y >= 0) & (y < K)
+        step = (t < n) & (t > 0) & known & (before >= 0) & (before < K)
+        u = tl.load(U + t * u_t + y * u_k, mask=(t < n) & known, other=0.0).to(tl.float64)
+        p = tl.load(P + (t - 1) * p_t + before * K + y, mask=step, other=0.0).to(tl.float64)
+        score += tl.sum(tl.where(known, u + p, float("nan")), 0)
+    if HAS_START:
+        y = tl.load(TAGS)
+        score += tl.load(START + y, mask=(y >= 0) & (y < K), other=0.0).to(tl.float64)
+    if HAS_END:
+        y = tl.load(TAGS + (n - 1) * y_t)
+        score += tl.load(END + y, mask=(y >= 0) & (y < K), other=0.0).to(tl.float64)
+    return score
+
+
+@triton.jit
+def _chain_kernel(
+    U, u_b, u_t, u_k, P, p_b, p_t, START, END, LENGTHS, TAGS, y_b, y_t,
+    AHEAD, EXCHANGE, VALUE, NODES, PAIRS, T, K,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr, RESIDENT: tl.constexpr, EACH: tl.constexpr, GRADIENT: tl.constexpr,
+    HAS_START: tl.constexpr, HAS_END: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_TAGS: tl.constexpr,
+    REAL: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    n = T
+    if HAS_LENGTHS:
+        given = tl.load(LENGTHS + b)
+        proper = (given >= 1) & (given <= T)
+        n = tl.where(proper, given, 1).to(tl.int32)
+    U += b * u_b
+    P += b * p_b
+    TAGS += b * y_b
+    AHEAD += b * T * K
+    NODES += b * T * K
+    EXCHANGE += b * K
+    PAIRS += b * K * K * (T - 1 if EACH else 1)
+    none = float("-inf")
+    k = tl.arange(0, BLOCK)
+    real = k < K
+    piece = tl.arange(0, PIECE)
+
+    value = tl.full([], 0.0, tl.float64)
+    if HAS_TAGS:
+        value -= _path_score(U, u_t, u_k, P, p_t, START, END, TAGS, y_t, n, K, HAS_START, HAS_END)
+
+    if RESIDENT:
+        table = tl.load(P + k[:, None] * K + k[None, :], mask=real[:, None] & real[None, :], other=none).to(REAL)
+
+    # Upward: a_t = u_t + log sum_i exp(a_{t-1}(i) + p(i, .)).
+    a = tl.load(U + k * u_k, mask=real, other=none).to(REAL)
+    if HAS_START:
+        a += tl.load(START + k, mask=real, other=0.0).to(REAL)
+    coming = tl.load(U + u_t + k * u_k, mask=real & (n > 1), other=none).to(REAL)
+    for t in range(1, n):
+        u = coming
+        coming = tl.load(U + (t + 1) * u_t + k * u_k, mask=real & (t + 1 < n), other=none).to(REAL)
+        top = _floor(tl.max(a, 0))
+        a -= top
+        value += top.to(tl.float64)
+        if GRADIENT:
+            tl.store(AHEAD + (t - 1) * K + k, a, mask=real)
+        if RESIDENT:
+            x = table + a[:, None]
+            high = _floor(tl.max(x, 0))
+            a = u + (high + tl.log(tl.sum(tl.exp(x - high[None, :]), 0)))
+        else:
+            for first in range(0, BLOCK, PIECE):
+                j = first + piece
+                some = tl.load(
+                    P + (t - 1) * p_t + k[:, None] * K + j[None, :], mask=real[:, None] & (j < K)[None, :], other=none
+                )
+                x = some.to(REAL) + a[:, None]
+                high = _floor(tl.max(x, 0))
+                tl.store(EXCHANGE + j, high + tl.log(tl.sum(tl.exp(x - high[None, :]), 0)), mask=j < K)
+            tl.debug_barrier()
+            a = u + tl.load(EXCHANGE + k, mask=real, other=none)
+            tl.debug_barrier()
+    if HAS_END:
+        a += tl.load(END + k, mask=real, other=0.0).to(REAL)
+    top = _floor(tl.max(a, 0))
+    w = tl.exp(a - top)
+    total = tl.sum(w, 0)
+    value += top.to(tl.float64) + tl.log(total).to(tl.float64)
+    if HAS_TAGS:
+        value = -value
+    if HAS_LENGTHS:
+        value = tl.where(proper, value, float("nan"))
+    tl.store(VALUE + b, value)
+
+    # Downward: what lies ahead of t is h_t(i) = log sum_j exp(p(i, j) + x(j)), x = u_{t+1} + h_{t+1}.
+    if GRADIENT:
+        w = w / tl.where(total > 0, total, 1.0)
+        y = tl.full([], -1, tl.int64)
+        if HAS_TAGS:
+            y = tl.load(TAGS + (n - 1) * y_t)
+            tl.store(NODES + (n - 1) * K + k, tl.where(k == y, 1.0, 0.0) - w, mask=real)
+        else:
+            tl.store(NODES + (n - 1) * K + k, w, mask=real)
+        x = tl.load(U + (n - 1) * u_t + k * u_k, mask=real, other=none).to(REAL)
+        if HAS_END:
+            x += tl.load(END + k, mask=real, other=0.0).to(REAL)
+        if RESIDENT and not EACH:
+            sums = tl.zeros([BLOCK, BLOCK], REAL)
+        late = n > 1
+        a_coming = tl.load(AHEAD + (n - 2) * K + k, mask=real & late, other=none)
+        u_coming = tl.load(U + (n - 2) * u_t + k * u_k, mask=real & late, other=none).to(REAL)
+        y_coming = y
+        if HAS_TAGS:
+            y_coming = tl.load(TAGS + (n - 2) * y_t, mask=late, other=-1)
+        for back in range(1, n):
+            t = n - 1 - back
+            a = a_coming
+            u = u_coming
+            after = y
+            y = y_coming
+            a_coming = tl.load(AHEAD + (t - 1) * K + k, mask=real & (t > 0), other=none)
+            u_coming = tl.load(U + (t - 1) * u_t + k * u_k, mask=real & (t > 0), other=none).to(REAL)
+            if HAS_TAGS:
+                y_coming = tl.load(TAGS + (t - 1) * y_t, mask=t > 0, other=-1)
+            x -= _floor(tl.max(x, 0))
+            if RESIDENT:
+                z = table + x[None, :]
+                high = _floor(tl.max(z, 1))
+                e = tl.exp(z - high[:, None])
+                s = tl.sum(e, 1)
+                h = high + tl.log(s)
+                joint = a + h
+                w = tl.exp(joint - _floor(tl.max(joint, 0)))
+                total = tl.sum(w, 0)
+                w = w / tl.where(total > 0, total, 1.0)
+                pair = e * (w / tl.where(s > 0, s, 1.0))[:, None]
+                if HAS_TAGS:
+                    pair = tl.where((k[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
+                if EACH:
+                    both = real[:, None] & real[None, :]
+                    tl.store(PAIRS + t.to(tl.int64) * K * K + k[:, None] * K + k[None, :], pair, mask=both)
+                else:
+                    sums += pair
+            else:
+                for first in range(0, BLOCK, PIECE):
+                    i = first + piece
+                    some = tl.load(
+                        P + t * p_t + i[:, None] * K + k[None, :], mask=(i < K)[:, None] & real[None, :], other=none
+                    )
+                    z = some.to(REAL) + x[None, :]
+                    high = _floor(tl.max(z, 1))
+                    tl.store(EXCHANGE + i, high + tl.log(tl.sum(tl.exp(z - high[:, None]), 1)), mask=i < K)
+                tl.debug_barrier()
+                h = tl.load(EXCHANGE + k, mask=real, other=none)
+                joint = a + h
+                w = tl.exp(joint - _floor(tl.max(joint, 0)))
+                total = tl.sum(w, 0)
+                w = w / tl.where(total > 0, total, 1.0)
+                tl.debug_barrier()
+                tl.store(EXCHANGE + k, tl.where(w > 0, tl.log(w) - _floor(h), none), mask=real)
+                tl.debug_barrier()
+                for first in range(0, BLOCK, PIECE):
+                    i = first + piece
+                    both = (i < K)[:, None] & real[None, :]
+                    some = tl.load(P + t * p_t + i[:, None] * K + k[None, :], mask=both, other=none)
+                    log_w = tl.load(EXCHANGE + i, mask=i < K, other=none)
+                    pair = tl.exp(some.to(REAL) + x[None, :] + log_w[:, None])
+                    if HAS_TAGS:
+                        pair = tl.where((i[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
+                    if EACH:
+                        tl.store(PAIRS + t.to(tl.int64) * K * K + i[:, None] * K + k[None, :], pair, mask=both)
+                    else:
+                        place = PAIRS + i[:, None] * K + k[None, :]
+                        pair += tl.load(place, mask=both & (back > 1), other=0.0)
+                        tl.store(place, pair, mask=both)
+                tl.debug_barrier()
+            if HAS_TAGS:
+                tl.store(NODES + t * K + k, tl.where(k == y, 1.0, 0.0) - w, mask=real)
+            else:
+                tl.store(NODES + t * K + k, w, mask=real)
+            x = u + h
+        if RESIDENT and not EACH:
+            tl.store(PAIRS + k[:, None] * K + k[None, :], sums, mask=real[:, None] & real[None, :])
+
+
+@triton.jit
+def _viterbi_kernel(
+    U, u_b, u_t, u_k, P, p_b, p_t, START, END, LENGTHS, FROM, EXCHANGE, SCORE, STATES, T, K,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr,
+    HAS_START: tl.constexpr, HAS_END: tl.constexpr, HAS_LENGTHS: tl.constexpr, REAL: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    n = T
+    if HAS_LENGTHS:
+        given = tl.load(LENGTHS + b)
+        proper = (given >= 1) & (given <= T)
+        n = tl.where(proper, given, 1).to(tl.int32)
+    U += b * u_b
+    P += b * p_b
+    FROM += b * T * K
+    EXCHANGE += b * K
+    STATES += b * T
+    none = float("-inf")
+    k = tl.arange(0, BLOCK)
+    real = k < K
+    piece = tl.arange(0, PIECE)
+    score = tl.full([], 0.0, tl.float64)
+    a = tl.load(U + k * u_k, mask=real, other=none).to(REAL)
+    if HAS_START:
+        a += tl.load(START + k, mask=real, other=0.0).to(REAL)
+    for t in range(1, n):
+        u = tl.load(U + t * u_t + k * u_k, mask=real, other=none).to(REAL)
+        top = _floor(tl.max(a, 0))
+        a -= top
+        score += top.to(tl.float64)
+        for first in range(0, BLOCK, PIECE):
+            j = first + piece
+            some = tl.load(
+                P + (t - 1) * p_t + k[:, None] * K + j[None, :], mask=real[:, None] & (j < K)[None, :], other=none
+            )
+            best, origin = tl.max(some.to(REAL) + a[:, None], 0, return_indices=True)
+            tl.store(FROM + t * K + j, origin, mask=j < K)
+            tl.store(EXCHANGE + j, best, mask=j < K)
+        tl.debug_barrier()
+        a = u + tl.load(EXCHANGE + k, mask=real, other=none)
+        tl.debug_barrier()
+    if HAS_END:
+        a += tl.load(END + k, mask=real, other=0.0).to(REAL)
+    best, state = tl.max(a, 0, return_indices=True)
+    score += best.to(tl.float64)
+    if HAS_LENGTHS:
+        score = tl.where(proper, score, float("nan"))
+    tl.store(SCORE + b, score)
+    tl.store(STATES + n - 1, state.to(tl.int64))
+    for back in range(1, n):
+        t = n - back
+        state = tl.load(FROM + t * K + state)
+        tl.store(STATES + t - 1, state.to(tl.int64))
+
+
+def _shape(unary: torch.Tensor, pairwise: torch.Tensor) -> tuple[int, int, tuple[int, int], Any]:
+    """Block, piece, strides of the pairs' scores, and what to compute in."""
+    block = max(16, triton.next_power_of_2(unary.shape[2]))
+    piece = min(block, max(16, _PIECE // block))
+    steps = (0, 0) if pairwise.ndim == 2 else (pairwise.stride(0), pairwise.stride(1))
+    double = torch.float64 in (unary.dtype, pairwise.dtype)
+    return block, piece, steps, tl.float64 if double else tl.float32
+
+
+def _warps(block: int, batch: int) -> int:
+    """Warps of a program, as measured on an H200: more for larger tables, fewer where sequences alone fill the GPU."""
+    if block <= 32:
+        return 4 if batch < 256 else 1
+    return 8 if block <= _RESIDENT else 16
+
+
+def chain(
+    unary: torch.Tensor,
+    pairwise: torch.Tensor,
+    start: Any,
+    end: Any,
+    lengths: Any,
+    tags: Any,
+    what: int,
+    out: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    """`torch_chain.chain` into the given room."""
+    value, nodes, pairs = out
+    batch, length, states = unary.shape
+    pairwise = pairwise.contiguous()
+    block, piece, steps, real = _shape(unary, pairwise)
+    resident = pairwise.ndim == 2 and block <= _RESIDENT
+    ahead = torch.empty_like(nodes)
+    exchange = value if resident else value.new_empty(batch, states)
+    code = unary if tags is None else tags
+    with torch.cuda.device(unary.device):
+        _chain_kernel[(batch,)](
+            unary, *unary.stride(), pairwise, *steps, unary if start is None else start.contiguous(),
+            unary if end is None else end.contiguous(), unary if lengths is None else lengths, code, *code.stride()[:2],
+            ahead, exchange, value, nodes, pairs, length, states,
+            BLOCK=block, PIECE=piece, RESIDENT=resident, EACH=pairs.ndim == 4, GRADIENT=what > 0,
+            HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None,
+            HAS_TAGS=tags is not None, REAL=real, num_warps=_warps(block, batch),
+        )  # fmt: skip
+
+
+def viterbi(
+    unary: torch.Tensor, pairwise: torch.Tensor, start: Any, end: Any, lengths: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best score of each sequence (float64) and its states (B, T), zero beyond its length."""
+    batch, length, states = unary.shape
+    pairwise = pairwise.contiguous()
+    block, piece, steps, real = _shape(unary, pairwise)
+    options: dict[str, Any] = {"device": unary.device}
+    origin = torch.empty((batch, length, states), dtype=torch.int32, **options)
+    kind = torch.float64 if real == tl.float64 else torch.float32
+    exchange = torch.empty((batch, states), dtype=kind, **options)
+    score = torch.empty(batch, dtype=torch.float64, **options)
+    path = torch.zeros((batch, length), dtype=torch.int64, **options)
+    with torch.cuda.device(unary.device):
+        _viterbi_kernel[(batch,)](
+            unary, *unary.stride(), pairwise, *steps, unary if start is None else start.contiguous(),
+            unary if end is None else end.contiguous(), unary if lengths is None else lengths,
+            origin, exchange, score, path, length, states, BLOCK=block, PIECE=piece,
+            HAS_START=start is not None, HAS_END=end is not None, HAS_LENGTHS=lengths is not None, REAL=real,
+            num_warps=_warps(block, batch),
+        )  # fmt: skip
+    return score, path
