@@ -247,7 +247,7 @@ def check_hyperparameters(part: Any) -> None:
             check_hyperparameters(value)
 
 
-def guard(method: Callable) -> Callable:
+def guard(method: Callable[..., Any]) -> Callable[..., Any]:
     """A part's method that, where it fails, says which of its arguments or hyperparameters is the cause.
 
     They are looked at only then: nothing is checked in the loops of solvers, and what works is not refused.
