@@ -421,7 +421,7 @@ def test_bad_streams_get_one_sentence(tmp_path, data):
     with pytest.raises(ValueError, match="must be a whole number of at least one"):
         classifier(batch_size=0).fit_stream([(X, y)], classes=list("abc"), n_samples=120)
     for read in (lambda: tl.streams.from_arrays(X, y, 0), lambda: tl.streams.from_csv(tmp_path / "any.csv", size=0)):
-        with pytest.raises(ValueError, match="size must be at least one row, got 0"):
+        with pytest.raises(ValueError, match="size must be a whole number of at least one, got 0"):
             next(read())
     abc = list("abc")
 

@@ -267,6 +267,9 @@ def guard(method: Callable[..., Any]) -> Callable[..., Any]:
             TypeError,
             ValueError,
         ) as error:
+            sentence = isinstance(error, ValueError) and str(error).endswith(".")
+            if sentence and not str(error).startswith(_OF_NUMPY):  # somebody has said already what is wrong
+                raise
             check_hyperparameters(self)
             self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
             raise

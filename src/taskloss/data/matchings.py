@@ -72,7 +72,7 @@ def matchings(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> li
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     if not is_list(y):
         raise ValueError(f"y must hold a matching for each example, got {y!r}.")
-    y = [real_array(f"Example {i} of y", row, "numbers of columns") for i, row in enumerate(y)]
+    y = [real_array(f"Example {i}: its y", row, "numbers of columns") for i, row in enumerate(y)]
     if len(y) != len(tables):
         raise ValueError(f"X and y have different lengths: {len(tables)} and {len(y)}.")
     low = -1 if unmatched == "both" else 0
