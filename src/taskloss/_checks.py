@@ -70,6 +70,7 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
 
 # How NumPy's own errors begin where values make no array; scikit-learn lets them through without a word on whose they are.
 _OF_NUMPY = (
+    "The truth value",
     "could not convert",
     "float() argument",
     "setting an array",
