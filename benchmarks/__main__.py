@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-NOT_BENCHMARKS = {"__init__", "__main__", "common", "independent"}
+NOT_BENCHMARKS = {"__init__", "__main__", "common", "drawing", "independent"}
 
 
 def main(names: list[str]) -> int:

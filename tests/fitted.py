@@ -92,3 +92,29 @@ def same(a, b):
 
 def same_items(a, b):
     return same(a.tolist(), b.tolist()) if a.dtype == object else a.tobytes() == b.tobytes()
+
+
+def count(data):
+    """How many examples there are."""
+    if isinstance(data, tl.Packed):
+        return len(data.offsets) - 1
+    return len(data) if isinstance(data, list) else data.shape[0]
+
+
+def take(data, examples):
+    """Examples by their numbers, in the form in which they came."""
+    if isinstance(data, tl.Packed):
+        cuts = data.offsets
+        rows = np.concatenate([np.arange(cuts[i], cuts[i + 1]) for i in examples])
+        offsets = np.concatenate([[0], np.cumsum([cuts[i + 1] - cuts[i] for i in examples])])
+        return tl.Packed(data.rows[rows], offsets, data.parents[rows])
+    if isinstance(data, list):
+        return [data[i] for i in examples]
+    return data.iloc[examples] if hasattr(data, "iloc") else data[examples]
+
+
+def with_rows(data, change):
+    """The same inputs with another array in the place of each array of theirs."""
+    if isinstance(data, tl.Packed):
+        return tl.Packed(change(data.rows), data.offsets, data.parents)
+    return [change(x) for x in data] if isinstance(data, list) else change(data)

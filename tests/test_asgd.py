@@ -404,9 +404,9 @@ def test_fit_starts_anew_after_a_stream(data):
     [
         ({"radius": 0.0}, "radius must be a finite number above zero"),
         ({"radius": np.inf}, "radius must be a finite number above zero"),
-        ({"batch_size": 0}, "batch_size and horizon must be at least one"),
-        ({"horizon": 0}, "batch_size and horizon must be at least one"),
-        ({"step": -1.0}, "step must be above zero"),
+        ({"batch_size": 0}, "must be a whole number of at least one"),
+        ({"horizon": 0}, "must be a whole number of at least one"),
+        ({"step": -1.0}, "step must be a finite number above zero"),
     ],
 )
 def test_bad_solvers_get_one_sentence(data, solver, sentence):
@@ -416,12 +416,12 @@ def test_bad_solvers_get_one_sentence(data, solver, sentence):
 
 def test_bad_streams_get_one_sentence(tmp_path, data):
     X, y = data
-    with pytest.raises(ValueError, match="batch_size and horizon must be at least one"):
+    with pytest.raises(ValueError, match="must be a whole number of at least one"):
         classifier(batch_size=0).fit(X, y)
-    with pytest.raises(ValueError, match="batch_size and horizon must be at least one"):
+    with pytest.raises(ValueError, match="must be a whole number of at least one"):
         classifier(batch_size=0).fit_stream([(X, y)], classes=list("abc"), n_samples=120)
     for read in (lambda: tl.streams.from_arrays(X, y, 0), lambda: tl.streams.from_csv(tmp_path / "any.csv", size=0)):
-        with pytest.raises(ValueError, match="size must be at least one row, got 0"):
+        with pytest.raises(ValueError, match="size must be a whole number of at least one, got 0"):
             next(read())
     abc = list("abc")
 

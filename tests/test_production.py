@@ -41,7 +41,7 @@ def python(code, *arguments, folder=None, **environment):
 # -- processes -------------------------------------------------------------------------------------------------------
 
 LARGE = """
-import multiprocessing, sys, hashlib, warnings
+import multiprocessing, hashlib, warnings
 import numpy as np
 import taskloss as tl
 from taskloss._blas import _hold, pool, serial_blas
@@ -54,10 +54,10 @@ warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
 def work(_):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40_000, 50)), rng.integers(0, 10, 40_000)
-    theta = tl.CostSensitiveClassifier(tol=1e-4).fit(X, y).theta_
+    theta = tl.CostSensitiveClassifier(tol=1e-1).fit(X, y).theta_
     chains = PackedChains(16, np.arange(0, 40_001, 20))
     states = chains.maximiser(rng.normal(size=(40_000, 16)), rng.normal(size=(16, 16)))[1]
-    columns = assign(rng.normal(size=(8_000, 10, 10)))
+    columns = assign(rng.normal(size=(4_000, 10, 10)))
     return [hashlib.sha256(a.tobytes()).hexdigest() for a in (theta, states, columns)]
 
 
@@ -65,16 +65,16 @@ if __name__ == "__main__":
     with serial_blas():
         here = work(0)
         pool().submit(int).result()  # a thread that the child will not have, also on one core
-        with multiprocessing.get_context(sys.argv[1]).Pool(1) as processes:
-            there = processes.map_async(work, [0]).get(timeout=90)
-    print([here] == there)
+        for method in ("fork", "forkserver", "spawn"):
+            with multiprocessing.get_context(method).Pool(1) as processes:
+                there = processes.map_async(work, [0]).get(timeout=90)
+            print(method, [here] == there)
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_processes_started_after_large_fits_fit_alike(method, tmp_path):
+def test_processes_started_after_large_fits_fit_alike(tmp_path):
     """A forked child has none of its parent's threads: a pool that it inherits would never answer."""
-    assert python(LARGE, method, folder=tmp_path) == "True"
+    assert python(LARGE, folder=tmp_path).splitlines() == ["fork True", "forkserver True", "spawn True"]
 
 
 FORK = """
@@ -197,13 +197,13 @@ def test_concurrent_fits_and_predictions_are_those_of_one_after_the_other():
 def large_fit(seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(40_000, 50)).astype(dtype), rng.integers(0, 10, 40_000)
-    return tl.CostSensitiveClassifier(tol=1e-4).fit(X, y).theta_.tobytes()
+    return tl.CostSensitiveClassifier(tol=1e-2).fit(X, y).theta_.tobytes()
 
 
 def test_concurrent_large_fits_are_those_of_one_after_the_other():
-    alone = [large_fit(seed) for seed in (0, 1, 2)]
-    with ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(large_fit, (0, 1, 2))) == alone
+    alone = [large_fit(seed) for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(large_fit, (0, 1))) == alone
 
 
 @every_case
@@ -236,7 +236,7 @@ def resident():
 
 def some(count):
     for _ in range(count):
-        tl.TaskLossEstimator("zero-one", "quadratic", tol=1e-1).fit(X, y).predict(X)
+        tl.TaskLossEstimator("zero-one", "quadratic", tol=1.0).fit(X, y).predict(X)
 
 
 some(400)
@@ -253,9 +253,17 @@ def test_two_thousand_small_fits_keep_no_memory():
 
 # -- caches ----------------------------------------------------------------------------------------------------------
 
-# Root may write where permissions say no; without this capability it may not, as in a container that drops it.
-BOUND = """
-import ctypes, os, sys, warnings
+# Each scene is played by a fork of one process, which has imported what does not depend on it. Root may write where
+# permissions say no; without this capability it may not, as in a container that drops it.
+SCENES = """
+import ctypes, os, pathlib, sys, warnings
+import numba, sklearn.base, sklearn.utils.validation
+from numba.core import config
+
+folder = pathlib.Path(sys.argv[1])
+package, home = folder / "site" / "taskloss" / "_compiled", folder / "home"
+sys.path.insert(0, str(folder / "site"))
+warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
 
 
 class Header(ctypes.Structure):
@@ -266,91 +274,79 @@ class Sets(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in ("effective", "permitted", "inheritable")]
 
 
-if os.geteuid() == 0:
-    libc, header, sets = ctypes.CDLL(None), Header(0x20080522, 0), (Sets * 2)()
-    assert libc.capget(ctypes.byref(header), sets) == 0
-    sets[0].effective &= ~0b10  # CAP_DAC_OVERRIDE
-    assert libc.capset(ctypes.byref(header), sets) == 0
-
-import numpy as np
-from scipy import sparse
-from taskloss import _compiled
-from taskloss.hypotheses.sparse_products import ThreadedSparse
-from taskloss.parallel import SERIAL
-
-assert _compiled.__file__.startswith(sys.argv[1]), "another installation"
-for folder in sys.argv[2:]:
-    try:
-        open(os.path.join(folder, "probe"), "w")
-    except OSError:
-        continue
-    raise SystemExit(f"{folder} can be written")
-
-
-def use():
-    X = sparse.random(50, 20, 0.3, "csr", random_state=0)
-    assert np.allclose(ThreadedSparse(X, SERIAL) @ np.ones((20, 2)), X @ np.ones((20, 2)))
-    from taskloss._compiled.assignment import _sizes
-    from taskloss._compiled.sparse import dot_rows
-
-    assert _sizes(2).tolist() == [0, 1, 1, 2]
-    return [sum(kernel.stats.cache_misses.values()) for kernel in (dot_rows, _sizes)]
-
-
-with warnings.catch_warnings(record=True) as heard:
-    warnings.simplefilter("always")
-    compiled = use()
-print(compiled, [w.category.__name__ for w in heard if "NUMBA_CACHE_DIR" in str(w.message)])
-"""
-
-
-@pytest.fixture
-def installation(tmp_path):
-    """A copy of the package, and a home, which the test may make read-only."""
-    shutil.copytree(
-        ROOT / "src" / "taskloss", tmp_path / "site" / "taskloss", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (tmp_path / "home").mkdir()
-    yield tmp_path
-    set_mode(tmp_path, 0o755)
-
-
-def set_mode(folder, mode):
-    for place in (folder, *folder.rglob("*")):
+def set_mode(place, mode):
+    for place in (place, *place.rglob("*")):
         if place.is_dir():
             place.chmod(mode)
 
 
-def bound(folder, *unwritable, **environment):
-    settings = {
-        "PYTHONPATH": str(folder / "site"),
-        "HOME": str(folder / "home"),
-        "XDG_CACHE_HOME": str(folder / "home" / ".cache"),
-        "NUMBA_CACHE_DIR": "",
-    }
-    return python(BOUND, str(folder), *map(str, unwritable), **{**settings, **environment})
+def give_up_root():
+    if os.geteuid() == 0:
+        libc, header, sets = ctypes.CDLL(None), Header(0x20080522, 0), (Sets * 2)()
+        assert libc.capget(ctypes.byref(header), sets) == 0
+        sets[0].effective &= ~0b10  # CAP_DAC_OVERRIDE
+        assert libc.capset(ctypes.byref(header), sets) == 0
+
+
+def play(scene, *unwritable, **settings):
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0, scene
+        return
+    os.environ.update({"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "NUMBA_CACHE_DIR": "", **settings})
+    config.reload_config()
+    give_up_root()
+    for place in unwritable:
+        try:
+            open(place / "probe", "w")
+        except OSError:
+            continue
+        raise SystemExit(f"{place} can be written")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        from taskloss._compiled.assignment import _sizes, __file__ as place
+
+        assert place.startswith(str(folder)), "another installation"
+        assert _sizes(2).tolist() == [0, 1, 1, 2]
+    heard = [w.category.__name__ for w in heard if "NUMBA_CACHE_DIR" in str(w.message)]
+    print(scene, sum(_sizes.stats.cache_misses.values()), *heard, flush=True)
+    os._exit(0)
+
+
+set_mode(folder, 0o555)
+play("nothing can be written:", package, home)
+play("nor the directory that is set:", package, home, NUMBA_CACHE_DIR=str(home / "cache"))
+set_mode(folder, 0o755)
+play("all can be written:")
+set_mode(folder, 0o555)
+play("all can be read:", package, home)
+set_mode(home, 0o755)
+play("home can be written:", package)
+assert not list(home.rglob("*.nbi"))  # what can be read is not compiled again for another place
+for index in package.rglob("*.nbi"):
+    index.write_bytes(index.read_bytes()[:20])
+play("what can be read is cut off:", package)
+assert list(home.rglob("*.nbi"))
+set_mode(folder, 0o755)
+"""
 
 
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="permissions are taken from root the way Linux does it"
 )
-def test_an_installation_that_is_read_only(installation):
+def test_an_installation_that_is_read_only(tmp_path):
     """Kernels compile without a cache and say so once; what was compiled before is read; a cache cut off is compiled again."""
-    package, home = installation / "site" / "taskloss" / "_compiled", installation / "home"
-    set_mode(installation, 0o555)
-    assert bound(installation, package, home) == "[1, 1] ['RuntimeWarning']"
-    assert bound(installation, package, home, NUMBA_CACHE_DIR=str(home / "cache")) == "[1, 1] ['RuntimeWarning']"
-    set_mode(installation, 0o755)
-    assert bound(installation) == "[1, 1] []"
-    set_mode(installation, 0o555)
-    assert bound(installation, package, home) == "[0, 0] []"
-    set_mode(home, 0o755)
-    assert bound(installation, package) == "[0, 0] []"
-    assert not list(home.rglob("*.nbi"))  # what can be read is not compiled again for another place
-    for index in package.rglob("*.nbi"):
-        index.write_bytes(index.read_bytes()[:20])
-    assert bound(installation, package) == "[1, 1] []"
-    assert list(home.rglob("*.nbi"))
+    leave = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src" / "taskloss", tmp_path / "site" / "taskloss", ignore=leave)
+    (tmp_path / "home").mkdir()
+    assert python(SCENES, str(tmp_path), PYTHONPATH="").splitlines() == [
+        "nothing can be written: 1 RuntimeWarning",
+        "nor the directory that is set: 1 RuntimeWarning",
+        "all can be written: 1",
+        "all can be read: 0",
+        "home can be written: 0",
+        "what can be read is cut off: 1",
+    ]
 
 
 def test_every_kernel_has_a_cache_of_ours():

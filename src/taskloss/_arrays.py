@@ -43,7 +43,7 @@ def expit(v: Array) -> Array:
 def logit(q: Array) -> Array:
     """log(q / (1 - q)), infinite at 0 and 1."""
     xp = array_namespace(q)
-    return log(q) - log(1 - q) if xp.isdtype(q.dtype, "real floating") else logit(q * 1.0)
+    return logit(q * 1.0) if xp.isdtype(q.dtype, ("bool", "integral")) else log(q) - log(1 - q)
 
 
 def softplus(v: Array) -> Array:

@@ -78,6 +78,8 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
             model = estimators.CostSensitiveClassifier(hypothesis=Linear(), **short)
             where = f"{np.dtype(dtype).name}, sparse with {np.dtype(index).name} places"
             yield f"labels, {where}", partial(_use, model, X, codes)
+    convolved = estimators.CostSensitiveClassifier(surrogate="convolutional-fenchel-young", **short)
+    yield "labels, convolved", partial(_use, convolved, tall[:2000], codes[:2000])
     yield "sequences", partial(_sequences, rng)
     yield "matchings", partial(_matchings, rng)
 

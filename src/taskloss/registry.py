@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator
 
+from ._checks import guard
+
 _FEW = 100  # longer lists hold data, not parts
 
 
@@ -60,9 +62,13 @@ class Part(NamesTravel, BaseEstimator):
     aliases: ClassVar[
         dict[str, str]
     ] = {}  # hyperparameters that share their name with a method, and where they are kept
+    guarded: ClassVar[tuple[str, ...]] = ()  # methods that users call: where one fails, `diagnose` says why
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name in cls.guarded:
+            if name in cls.__dict__:
+                setattr(cls, name, guard(cls.__dict__[name]))
         if Part in cls.__bases__:
             cls.registry = {}
         elif "name" in cls.__dict__:
@@ -101,6 +107,9 @@ class Part(NamesTravel, BaseEstimator):
         if not isinstance(spec, cls):
             raise TypeError(f"Expected a {cls.__name__.lower()} or the name of one, got {type(spec).__name__}.")
         return spec
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        """Raise a sentence about the one of a method's arguments that made it fail, where there is one."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         values = {key: getattr(self, self.aliases.get(key, key)) for key in self._get_param_names()}

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from ._checks import check_flag, check_place, check_whole
+
 __all__ = ["from_arrays", "from_csv", "from_parquet"]
 
 _HELD: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (int, float, str)}  # types in one another
@@ -80,8 +82,12 @@ def from_csv(
     [['00501', '501']]
     """
     _check_size(size)
-    if labels not in (None, int, float, str):
+    check_flag("header", header)
+    if not (isinstance(delimiter, str) and len(delimiter) == 1):
+        raise ValueError(f"delimiter must be one character, got {delimiter!r}.")
+    if not any(labels is kind for kind in (None, int, float, str)):
         raise ValueError(f"labels must be int, float, str or None, got {labels!r}.")
+    _check_file(file)
     name = _name(file)
     with _text(file, encoding) as text:
         lines = csv.reader(text, delimiter=delimiter, strict=True)
@@ -145,6 +151,7 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
         import pyarrow.parquet
     except ImportError:
         raise ImportError("Parquet files are read by pyarrow: pip install 'taskloss[files]'.") from None
+    _check_file(file)
     name = _name(file)
     with contextlib.ExitStack() as opened:
         source = opened.enter_context(open(file, "rb")) if isinstance(file, str | os.PathLike) else file
@@ -164,6 +171,11 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
                 ]
                 y = _arrow(batch.column(column), names[column], where, False)
                 yield np.column_stack(X) if X else np.empty((len(y), 0)), y
+
+
+def _check_file(file: Any) -> None:
+    if not isinstance(file, str | os.PathLike) and not hasattr(file, "read"):
+        raise TypeError(f"file must be a path or an open file, got {file!r}.")
 
 
 def _name(file: Any) -> str:
@@ -212,7 +224,8 @@ def _rows(lines: Any, name: str) -> Iterator[tuple[int, list[str]]]:
 
 def _column(target: str | int, names: list[str], file: str) -> int:
     if not isinstance(target, str):
-        return target
+        check_place("target", target)
+        return int(target)
     if target not in names:
         raise ValueError(f"{file} has no column named {target!r}; its columns are {', '.join(names) or 'not named'}.")
     if names.count(target) > 1:
@@ -301,5 +314,4 @@ def _arrow(column: Any, name: str, where: str, feature: bool) -> np.ndarray:
 
 
 def _check_size(size: int) -> None:
-    if size < 1:
-        raise ValueError(f"size must be at least one row, got {size!r}.")
+    check_whole("size", size)

@@ -14,7 +14,10 @@ class GroupIds:
     """Rows that belong together, by one id per row, wherever they stand; groups are numbered in the order of their ids."""
 
     def __init__(self, ids: Any, n_rows: int):
-        ids = np.asarray(ids)
+        try:
+            ids = np.asarray(ids)
+        except ValueError as error:
+            raise ValueError(f"groups must name the group of each of the {n_rows} rows: {error}") from error
         if ids.ndim != 1 or len(ids) != n_rows:
             raise ValueError(
                 f"groups must name the group of each of the {n_rows} rows, got shape {ids.shape}; from sizes, it is "

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import said_of
 from ..losses.base import Loss, name_array
 from .base import Translator
 
@@ -30,7 +31,8 @@ class Classes:
             names = ordered_categories(y)
         if names is None:
             if values.dtype.kind not in "biuUS" and not (len(values) and isinstance(values[0], tuple)):
-                check_classification_targets(values)
+                with said_of("y must hold labels of one type"):
+                    check_classification_targets(values)
             names = _unique(values)
             names = _in_order(names) if ordinal else names
         self.classes = name_array(names)
@@ -111,7 +113,7 @@ class LabelSets:
         if self.named and hasattr(y, "columns"):
             codes_of(name_array(list(y.columns)), self.classes, "column of y")
             y = y[self.classes.tolist()] if len(y.columns) == self.size else y
-        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        y = y.toarray() if sparse.issparse(y) else _indicators(y)
         if y.ndim != 2 or y.shape[1] != self.size:
             raise ValueError(
                 f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
@@ -142,7 +144,7 @@ def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False) -> 
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
     if loss.kind == "indicator":
         if not (_is_sets(y) or sparse.issparse(y) or hasattr(y, "columns")):
-            y = np.asarray(y)
+            y = _indicators(y)
         if not _is_sets(y) and np.ndim(y) != 2:
             raise ValueError(
                 f"{type(loss).__name__} needs y with one column of 0 and 1 per label, or one set of labels per row; got shape {np.shape(y)}."
@@ -150,6 +152,20 @@ def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False) -> 
         return LabelSets(y, loss, order)
     check_kind(loss)
     return Classes(y, loss, order, ordinal)
+
+
+def _indicators(y: Any) -> np.ndarray:
+    """Rows as an array of one type; what makes none is refused."""
+    try:
+        y = np.asarray(y)
+        y = np.array(y.tolist()) if y.dtype == object and y.ndim == 2 else y
+    except ValueError as error:
+        raise ValueError(
+            f"y must have one column of 0 and 1 per label, or one set of labels per row: {error}"
+        ) from error
+    if y.dtype == object and y.ndim == 2 and any(map(absent, y.ravel().tolist())):
+        raise ValueError("Input y contains NaN or None: every label of every example must be there or not.")
+    return y
 
 
 def check_kind(loss: Loss) -> None:
@@ -162,7 +178,8 @@ def check_kind(loss: Loss) -> None:
 def _column(y: Any) -> np.ndarray:
     if isinstance(y, list) and y and isinstance(y[0], tuple):
         return name_array(y)
-    values = column_or_1d(y, warn=True)
+    with said_of("y must hold one label for each example"):
+        values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError("Input y contains NaN or infinity: every example needs a label.")
     if values.dtype.kind == "O" and any(map(absent, values.tolist())):
@@ -178,7 +195,7 @@ def absent(value: Any) -> bool:
 
 def _is_sets(y: Any) -> bool:
     """Whether y is a sequence of label collections, rather than numbers in columns."""
-    if hasattr(y, "shape") and getattr(y, "dtype", None) != np.dtype(object):
+    if hasattr(y, "shape") and (len(y.shape) == 0 or getattr(y, "dtype", None) != np.dtype(object)):
         return False
     first = next(iter(y), None) if isinstance(y, Iterable) else None
     if isinstance(first, set | frozenset):
@@ -242,12 +259,20 @@ def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray) -> 
     return out
 
 
+def _family(values: np.ndarray) -> str:
+    """The types whose values can be compared: numbers, words, moments, spans of time."""
+    return next((family for family in ("biufc", "US") if values.dtype.kind in family), values.dtype.kind)
+
+
 def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndarray:
     """The position of each value among the known ones; an unknown one is refused under the name `what`, or without that is -1."""
     if values.dtype.kind == "O" or known.dtype.kind == "O":
-        index = {label: code for code, label in enumerate(known.tolist())}
-        codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
-    elif (values.dtype.kind in "US") != (known.dtype.kind in "US"):
+        try:
+            index = {label: code for code, label in enumerate(known.tolist())}
+            codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
+        except TypeError as error:
+            raise ValueError(f"A label must be a string, a number or a tuple of these: {error}.") from error
+    elif _family(values) != _family(known):
         codes = np.full(len(values), -1)
     else:
         order = np.argsort(known)

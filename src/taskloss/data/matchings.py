@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._checks import is_list, real_array
+
 _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "squared": lambda a, b: (a[:, None] - b[None]) ** 2,
     "absolute": lambda a, b: np.abs(a[:, None] - b[None]),
@@ -17,7 +19,7 @@ _FEATURES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 def pair_tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray]:
     """The features of pairs of nodes, (rows, columns, p), example by example."""
-    if not hasattr(X, "__len__"):
+    if not is_list(X):
         raise ValueError(f"X must be a list of examples, each a pair of graphs, got {X!r}.")
     tables = [_table(x, features, i) for i, x in enumerate(X)]
     if not tables:
@@ -41,24 +43,36 @@ def pair_tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray
 
 
 def _table(x: Any, features: Any, i: int) -> np.ndarray:
-    if not isinstance(x, tuple | list) or len(x) != 2 or np.ndim(x[0]) != 2:
-        return np.asarray(x, dtype=float)
-    a, b = (np.asarray(nodes.toarray() if sparse.issparse(nodes) else nodes, dtype=float) for nodes in x)
+    if not isinstance(x, tuple | list) or len(x) != 2 or _dimensions(x[0]) != 2:
+        return real_array(f"Example {i} of X", x)
+    a, b = (real_array(f"Example {i} of X", nodes.toarray() if sparse.issparse(nodes) else nodes) for nodes in x)
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(
+            f"Example {i} of X must be two arrays of one row per node, got shapes {a.shape} and {b.shape}."
+        )
     make = features if callable(features) else _FEATURES.get(features)
     if make is None:
         raise ValueError(f"features must be one of {', '.join(_FEATURES)} or a function, got {features!r}.")
     if not callable(features) and a.shape[1:] != b.shape[1:]:
         raise ValueError(f"Example {i}: the nodes of its two graphs have {a.shape[1]} and {b.shape[-1]} features.")
-    return np.asarray(make(a, b), dtype=float)
+    return real_array("The result of features", make(a, b))
+
+
+def _dimensions(x: Any) -> int:
+    """How many dimensions something has as an array; ragged lists, which make none, have one."""
+    try:
+        return np.ndim(x)
+    except ValueError:
+        return 1
 
 
 def matchings(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> list[np.ndarray]:
     """The column of each row, example by example."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if not hasattr(y, "__len__"):
+    if not is_list(y):
         raise ValueError(f"y must hold a matching for each example, got {y!r}.")
-    y = [np.asarray(row) for row in y]
+    y = [real_array(f"Example {i}: its y", row, "numbers of columns") for i, row in enumerate(y)]
     if len(y) != len(tables):
         raise ValueError(f"X and y have different lengths: {len(tables)} and {len(y)}.")
     low = -1 if unmatched == "both" else 0

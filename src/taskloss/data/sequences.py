@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._checks import is_list
 from ..losses.base import name_array
 from ..polytopes._forest import check_offsets
 from .labels import _unique, absent, codes_of
@@ -84,7 +85,7 @@ class SequenceReader:
         if isinstance(X, Packed):
             rows, offsets = X.rows, check_offsets(X.offsets, np.shape(X.rows)[0])
         else:
-            if not hasattr(X, "__len__") or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
+            if not is_list(X) or isinstance(X, str | Mapping) or sparse.issparse(X) or hasattr(X, "columns"):
                 raise ValueError(
                     f"X must be a list of sequences, or Packed(rows, offsets); got {type(X).__name__}. A single sequence goes in a list of its own."
                 )
@@ -208,7 +209,7 @@ class SequenceLabels:
     def __init__(self, y: Any, classes: Any = None):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = name_array(_unique(seen).tolist() if classes is None else list(classes))
+        self.classes = name_array(_unique(seen).tolist() if classes is None else classes)
         if len(self.classes) < 2:
             raise ValueError(
                 f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
@@ -270,7 +271,7 @@ def parents_of(X: Any) -> Any:
 
 def as_labels(X: Any, y: Any) -> Any:
     """y as one array, where X is packed and y names its labels one by one; otherwise as it is."""
-    if not isinstance(X, Packed) or isinstance(y, np.ndarray) or not hasattr(y, "__iter__"):
+    if not isinstance(X, Packed) or isinstance(y, np.ndarray) or not is_list(y):
         return y
     values = list(y)
     return y if values and _is_row(values[0]) else _as_objects(values)
@@ -278,7 +279,7 @@ def as_labels(X: Any, y: Any) -> Any:
 
 def _is_row(value: Any) -> bool:
     """Whether a value is a sequence of labels, and no label."""
-    return hasattr(value, "__len__") and not isinstance(value, str)
+    return is_list(value) and not isinstance(value, str)
 
 
 def _is_flat(y: Any) -> bool:
@@ -298,7 +299,7 @@ def _flat(y: Any) -> np.ndarray:
     if _is_flat(y):
         return _as_objects(_labels_of(y))
     values: list[Any] = []
-    for i, row in enumerate(y if hasattr(y, "__iter__") else [y]):
+    for i, row in enumerate(y if is_list(y) else [y]):
         if not _is_row(row):
             raise ValueError(f"y must hold one sequence of labels for each sequence of X, but y[{i}] is {row!r}.")
         values.extend(_labels_of(row))

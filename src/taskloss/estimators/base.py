@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import numbers
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from .._checks import check_hyperparameters, check_number, said_of
 from ..data.base import Translator
 from ..data.labels import check_kind
 from ..data.weights import example_weights
@@ -24,7 +24,7 @@ from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from .validation import Judge, hold_out
 
-_OF_FEATURES = ("n_features_in_", "feature_names_in_")
+OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -48,14 +48,8 @@ class Minimiser:
     solution_: Solution
 
     def _check_numbers(self) -> None:
-        if not (isinstance(self.alpha, numbers.Real) and 0 < self.alpha < np.inf):
-            raise ValueError(
-                f"alpha must be a finite number above zero, got {self.alpha!r}: the penalty is what makes the minimum unique."
-            )
-        if not (isinstance(self.tol, numbers.Real) and self.tol > 0):
-            raise ValueError(f"tol must be a number above zero, got {self.tol!r}.")
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number of at least one, got {self.max_iter!r}.")
+        check_number("alpha", self.alpha, above=0, why=": the penalty is what makes the minimum unique")
+        check_hyperparameters(self)
 
     def _fit_to(
         self,
@@ -94,7 +88,9 @@ class Minimiser:
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):
-            return Solver.resolve(self.solver)
+            solver = Solver.resolve(self.solver)
+            check_hyperparameters(solver)
+            return solver
         # One choice for all: with its preconditioner L-BFGS needs few passes on dense data; Newton may win on sparse.
         solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
         floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
@@ -153,6 +149,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
         loss, z, _ = self._decide(X, None, None)
+        check_lengths(len(z), y)
         losses = self.labels_.losses(loss, z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
@@ -222,17 +219,31 @@ def as_loss(spec: Any) -> Loss:
     return loss
 
 
+def check_lengths(n: int, y: Any) -> None:
+    """As many labels as examples."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if _num_samples(y) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+
+
+def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:
+    """X as scikit-learn checks it; what NumPy says of values that are no numbers is said of X."""
+    with said_of("X must hold numbers, one row for each example"):
+        return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
+
+
 def check_features(estimator: Any, X: Any, hypothesis: Hypothesis) -> tuple[Any, dict[str, Any]]:
     """X as the hypothesis reads it at a fit, and what the estimator is to know of its features once it is fitted."""
     fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
     X = hypothesis.read(X, fresh, True)
-    return X, {name: getattr(fresh, name, None) for name in _OF_FEATURES}
+    return X, {name: getattr(fresh, name, None) for name in OF_FEATURES}
 
 
 def keep_found(estimator: Any, found: dict[str, Any]) -> None:
     """Set what a fit found, and forget names and numbers of features that no longer hold."""
     for name, value in found.items():
-        if value is not None or name not in _OF_FEATURES:
+        if value is not None or name not in OF_FEATURES:
             setattr(estimator, name, value)
         elif hasattr(estimator, name):
             delattr(estimator, name)

@@ -9,9 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_hyperparameters
 from ..data.labels import labels_for, ordered_categories
 from ..losses.base import name_array
-from .base import Decoder, as_loss
+from .base import OF_FEATURES, Decoder, as_loss, keep_found
 
 
 class DecodedClassifier(Decoder):
@@ -48,6 +49,7 @@ class DecodedClassifier(Decoder):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator (a copy of it, unless prefit), and the calibration if asked."""
+        check_hyperparameters(self)
         loss = as_loss(self.loss)
         labels = labels_for(loss, y, self.order)
         labels.check()
@@ -89,13 +91,9 @@ class DecodedClassifier(Decoder):
         known = name_array(estimator.classes_)
         orders = (self.order, loss.label_names(), categories, known)
         labels = labels_for(loss, known, next(order for order in orders if order is not None))
-        self._columns = labels.encode(known)
-        self.loss_ = loss.bind_names(labels.classes).bind(labels.size)
-        self.labels_, self.estimator_ = labels, estimator
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
-        if hasattr(self.estimator_, "feature_names_in_"):
-            self.feature_names_in_ = self.estimator_.feature_names_in_
+        columns, bound = labels.encode(known), loss.bind_names(labels.classes).bind(labels.size)
+        keep_found(self, {name: getattr(estimator, name, None) for name in OF_FEATURES})
+        self._columns, self.loss_, self.labels_, self.estimator_ = columns, bound, labels, estimator
 
     def predict_moments(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of the loss's columns."""

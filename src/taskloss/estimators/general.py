@@ -134,8 +134,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
         found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
-        self.close_stream()
         self._fit_to(hypothesis, X, risk, found, judge, monitor)
+        self.close_stream()
         return self
 
     def _make_loss(self) -> Loss:

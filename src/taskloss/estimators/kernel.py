@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
 from ..hypotheses.kernel import Kernel
 from ..losses.base import object_rows
@@ -18,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, keep, keep_found
+from .base import check_features, check_lengths, keep, keep_found, read_features
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -103,20 +104,21 @@ class KernelPredictor(Portable, BaseEstimator):
         risks = self._path(task, form, alphas) if len(alphas) > 1 else np.full(1, np.nan)
         best = np.flatnonzero(risks <= np.nanmin(risks)) if len(alphas) > 1 else [0]
         alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
-        coefficients = hypothesis.expand(form.minimiser(alpha))
+        coefficients, expanded = hypothesis.expand(form.minimiser(alpha)), hypothesis.expanded()
         keep_found(self, features)
         self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
         self._X, self._y, self._weights, self._fitted = X, y, weights, task
-        self._bound, self._expanded, self._coefficients = hypothesis, hypothesis.expanded(), coefficients
+        self._bound, self._expanded, self._coefficients = hypothesis, expanded, coefficients
         return self
 
     def _check_alphas(self) -> np.ndarray | None:
+        check_hyperparameters(self)
         given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
         if isinstance(self.alpha, str) and self.alpha != "loo":
             raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
         if given is None:
             return None
-        alphas = np.sort(np.asarray(given, dtype=float).ravel())
+        alphas = np.sort(real_array("alpha", given).ravel())
         if not len(alphas) or not (np.isfinite(alphas).all() and alphas[0] > 0):
             raise ValueError(
                 f"alpha must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
@@ -181,8 +183,9 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean task loss; higher is better."""
-        check_is_fitted(self)
-        losses = self._fitted.losses(self.predict(X), y)
+        z = self.predict(X)
+        check_lengths(len(z), y)
+        losses = self._fitted.losses(z, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Weighing, np.ndarray]:
@@ -200,7 +203,7 @@ class KernelPredictor(Portable, BaseEstimator):
         if callable(self.kernel):
             X = X if hasattr(X, "shape") else object_rows(X)
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = read_features(self, X, [np.float64])
         coefficients = self._coefficients
         if alpha is not None or targets is not self._fitted.targets:
             alpha = self.alpha_ if alpha is None else alpha

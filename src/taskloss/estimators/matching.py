@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import HYPERPARAMETERS, is_list
 from ..data.matchings import matchings, pair_rows, pair_tables
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..losses.base import Loss
+from ..losses.base import Loss, check_prices
 from ..losses.matching import MatchingHamming
 from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
@@ -94,9 +95,6 @@ class Matcher(GroupedEstimator):
     ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any], Judge]:
         """The hypothesis, the rows of all pairs of nodes, their risk, what else a fit keeps, and what judges those held out."""
         self._check_numbers()
-        if self.unmatched not in (None, "columns", "both"):
-            raise ValueError(f"unmatched must be None, 'columns' or 'both', got {self.unmatched!r}.")
-        self._check_decoding()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
         tables = pair_tables(X, self.features, self.unmatched)
         weights = example_weights(sample_weight, len(tables))
@@ -139,8 +137,7 @@ class Matcher(GroupedEstimator):
 
     def _check_decoding(self) -> None:
         """Decoding is no part of the fit: one fit serves both."""
-        if self.decoding not in ("moments", "map"):
-            raise ValueError(f"decoding must be 'moments' or 'map', got {self.decoding!r}.")
+        HYPERPARAMETERS["decoding"]("decoding", self.decoding)
 
     def _spread(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         if not self.scale:
@@ -179,7 +176,8 @@ class Matcher(GroupedEstimator):
             surrogate = self.surrogate_.bind(fitted.polytope).bind_outputs(fitted)
             bound = loss.bind(fitted.n_rows, fitted.n_columns)
             mu = fitted.moments_for(bound, surrogate.inverse_link(v))
-            prices = None if costs is None else np.stack([costs[i] for i in which])
+            shape = (fitted.polytope.n_rows, fitted.polytope.width)
+            prices = None if costs is None else np.stack([check_prices(costs[i], shape, "pair") for i in which])
             own = surrogate.decide(v) if bound == fitted and prices is None else None
             z = bound.decode(mu, prices) if own is None else own
             yield bound, which, mu, prices, z if self.decoding == "moments" else fitted.decode(v)
@@ -222,9 +220,9 @@ class Matcher(GroupedEstimator):
             return None
         if self.decoding == "map":
             raise ValueError("decoding='map' decides by the scores alone and takes no costs: use decoding='moments'.")
-        if not hasattr(costs, "__len__") or len(costs) != n:
+        if not is_list(costs) or len(costs) != n:
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
-        return costs
+        return costs if isinstance(costs, np.ndarray) else list(costs)
 
     def losses(self, X: Any, y: Any, loss: Any = None) -> np.ndarray:
         """The loss of each example's matching, the share of rows matched wrongly."""
@@ -239,6 +237,12 @@ class Matcher(GroupedEstimator):
         """Minus the mean task loss over examples; higher is better."""
         losses = self.losses(X, y)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        return tags
 
 
 def _by_size(loss: MatchingHamming, tables: Sequence[np.ndarray]) -> list[tuple[MatchingHamming, np.ndarray]]:

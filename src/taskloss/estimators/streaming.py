@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
+from .._checks import check_whole
 from ..data.labels import labels_for
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -105,6 +106,10 @@ class Streaming(Averaging):
         iterable or its early end leave the average of what was seen.
         """
         self._check_numbers()  # type: ignore[attr-defined]
+        if n_samples is not None:
+            check_whole("n_samples", n_samples)
+        if not isinstance(batches, Iterable):
+            raise TypeError(f"batches must be an iterable of (X, y) or (X, y, sample_weight), got {batches!r}.")
         progress = follow(type(self).__name__, 1.0, self.verbose)
         stream: Stream | None = None
         try:

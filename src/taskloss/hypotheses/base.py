@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from .._checks import said_of
 from ..parallel import SERIAL, Executor
 from ..registry import Part
 from ..solvers.base import Interrupted
@@ -82,7 +83,8 @@ class Hypothesis(Part):
 
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
-        return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
+        with said_of("X must hold numbers, one row for each example"):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
 
     # -- binding to data ---------------------------------------------------------------------------------------------
 

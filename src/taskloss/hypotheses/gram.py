@@ -8,6 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from .._blas import serial_blas
+from .._checks import real_array
 from .base import Array, row_blocks
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")
@@ -194,7 +195,7 @@ def whitening(values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _checked(values: Array, X: Any, centres: Any) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
+    values = real_array("The values of the kernel", values)
     shape = tuple(a.shape[0] if hasattr(a, "shape") else len(a) for a in (X, centres))
     if values.shape != shape:
         raise ValueError(

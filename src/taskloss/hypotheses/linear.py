@@ -31,7 +31,7 @@ class Linear(Hypothesis):
 
     def current(self) -> Hypothesis:
         """`shared=True` became `Thresholds(node)`, for any node."""
-        if isinstance(self.shared, str):
+        if isinstance(getattr(self, "shared", ""), str):  # kernels, which are linear too, never had it
             return self
         from .thresholds import Thresholds
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from .._checks import check_whole, is_list, real_array
 from ..polytopes.base import Polytope
 from ..registry import Part
 
@@ -23,9 +24,28 @@ class Loss(Part):
     that has an estimator of its own ("ranking", "matching").
     """
 
+    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        shapes = {}
+        for name, value in given.items():
+            if name in ("size", "n_columns"):
+                check_whole(name, value)
+            elif name in ("z", "y", "mu") or (name == "costs" and value is not None):
+                what = {"z": "outputs as codes", "y": "labels as codes", "mu": "moments", "costs": "prices"}[name]
+                shapes[name] = real_array(name, value, what).shape
+        if "mu" in shapes and shapes["mu"][-1:] != (self.polytope.size,):
+            raise ValueError(
+                f"mu must have the {self.polytope.size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
+            )
+        if len({shape[:1] for shape in shapes.values()}) > 1 or "broadcast" in str(error):
+            found = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+            raise ValueError(
+                f"{self!r} takes one row for each example, as wide as its outputs and labels are; got {found}."
+            )
 
     # -- the decomposition -------------------------------------------------------------------------------------------
 
@@ -81,7 +101,7 @@ class Loss(Part):
 
     def worst(self, z: Array) -> np.ndarray:
         """The largest loss that each output can have."""
-        z, y = np.asarray(z), self.labels()
+        z, y = np.atleast_1d(z), self.labels()
         return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
 
     # -- the users' own names ----------------------------------------------------------------------------------------
@@ -151,14 +171,18 @@ class Loss(Part):
 
 def name_array(names: Any) -> np.ndarray:
     """Users' names as an array of one dimension, in which tuples stay whole and numbers beside strings stay numbers."""
+    if not is_list(names):
+        raise ValueError(f"Labels must be given as a list of names, got {names!r}.")
     if isinstance(names, np.ndarray):
         return names
-    if not any(isinstance(name, tuple) for name in names):
+    names = list(names)
+    if not any(isinstance(name, tuple | list | np.ndarray) for name in names):
         array = np.asarray(names)
-        if array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names):
+        if array.ndim == 1 and (array.dtype.kind not in "US" or all(isinstance(name, str | bytes) for name in names)):
             return array
     out = np.empty(len(names), dtype=object)
-    out[:] = list(names)
+    for i, name in enumerate(names):
+        out[i] = name
     return out
 
 
@@ -175,7 +199,10 @@ def object_rows(values: Any) -> np.ndarray:
 
 def check_codes(codes: Array, count: int, what: str) -> np.ndarray:
     """Integer codes below count, or one clear sentence."""
-    codes = np.asarray(codes)
+    try:
+        codes = np.asarray(codes)
+    except ValueError as error:
+        raise ValueError(f"{what} must be integer codes from 0 to {count - 1} in an array: {error}") from error
     if codes.dtype.kind not in "iu":
         rounded = codes.astype(np.int64) if codes.dtype.kind in "bf" else None
         if rounded is None or not np.array_equal(rounded, codes):
@@ -188,7 +215,7 @@ def check_codes(codes: Array, count: int, what: str) -> np.ndarray:
 
 def check_sets(y: Array, count: int, what: str) -> np.ndarray:
     """Rows of 0 and 1, one column per label, or one clear sentence."""
-    y = np.asarray(y)
+    y = y if isinstance(y, np.ndarray) and y.dtype.kind in "biuf" else real_array(what, y, "rows of 0 and 1")
     if y.shape[-1:] != (count,):
         raise ValueError(f"{what} must have {count} columns of 0 and 1, got shape {y.shape}.")
     if not ((y == 0) | (y == 1)).all():
@@ -198,7 +225,7 @@ def check_sets(y: Array, count: int, what: str) -> np.ndarray:
 
 def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Finite prices of this shape, or one clear sentence."""
-    costs = np.asarray(costs, dtype=float)
+    costs = real_array("costs", costs, "prices")
     if costs.shape != shape:
         raise ValueError(f"costs must have shape {shape}, a price for each {what}, got {costs.shape}.")
     if not np.isfinite(costs).all():

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import HYPERPARAMETERS
 from ..polytopes.base import Polytope, listable
 from ..polytopes.cube import Cube
 from ..polytopes.gains import Gains
@@ -187,8 +188,7 @@ class NDCG(Ranking):
         return g
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
-        if not 0 <= self.empty <= 1:
-            raise ValueError(f"empty must be a number from 0 to 1, got {self.empty!r}.")
+        HYPERPARAMETERS["empty"]("empty", self.empty)
         g, d = self.gains(self._relevance(y)), self.weights
         best = (-np.sort(-g, axis=-1) @ d)[..., None]
         return np.where(best > 0, g / np.where(best > 0, best, 1), self.empty / d.sum()).astype(dtype)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from .._checks import real_array
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
@@ -154,7 +155,7 @@ class Tabular(Loss):
         if costs is None:
             psi, constant = self._decomposition()
             return mu @ psi.T + constant
-        costs = np.asarray(costs, dtype=float)
+        costs = real_array("costs", costs, "prices")
         shape = (len(mu), *self.matrix().shape)
         if not np.isfinite(costs).all():
             raise ValueError("costs contains NaN or infinite values.")
@@ -173,7 +174,7 @@ class Tabular(Loss):
         return np.take_along_axis(self.expected(mu, costs), np.asarray(z)[:, None], axis=1)[:, 0]
 
     def worst(self, z: Array) -> np.ndarray:
-        return self.matrix().max(axis=1)[z]
+        return self.matrix().max(axis=1)[check_codes(z, self.n_outputs, "outputs")]
 
     def outputs(self) -> np.ndarray:
         return np.arange(self.n_outputs)

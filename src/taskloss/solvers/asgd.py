@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._checks import check_hyperparameters
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
@@ -89,12 +90,7 @@ class ASGD(Solver):
 
     def validate(self) -> None:
         """Hyperparameters that make sense, or one sentence."""
-        if not (self.radius > 0 and np.isfinite(self.radius)):
-            raise ValueError(f"radius must be a finite number above zero, got {self.radius!r}.")
-        if self.batch_size < 1 or (self.horizon is not None and self.horizon < 1):
-            raise ValueError("batch_size and horizon must be at least one.")
-        if self.step is not None and not self.step > 0:
-            raise ValueError(f"step must be above zero, got {self.step!r}.")
+        check_hyperparameters(self)
 
 
 class Bounds:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._arrays import array_namespace, device
+from .._checks import real_array
 from ..polytopes.base import Polytope
 from ..registry import Part
 from .outputs import Embedding
@@ -32,6 +34,7 @@ class Surrogate(Part):
     `differentiable`: h is, inside D, so that moments leave open no more of their scores than the link does.
     """
 
+    guarded = ("potential", "link", "inverse_link", "divergence", "value", "gradient", "value_and_gradient")
     canonical: ClassVar[bool] = True
     ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
     squared_distance: ClassVar[bool] = False  # S is |v - phi|^2 / 2, whose risk a closed form minimises
@@ -72,6 +75,34 @@ class Surrogate(Part):
     def separable(self) -> bool:
         """Whether S is a sum over coordinates, so that each score is a problem of its own."""
         return False
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        domain = self.domain
+        widths = {"v": self.size}
+        shapes = {}
+        for name, value in given.items():
+            if (
+                not hasattr(value, "shape")
+                or hasattr(value, "columns")
+                or isinstance(value, np.ma.MaskedArray)
+                or issparse(value)
+            ):
+                raise ValueError(
+                    f"{name} must be an array of floating-point numbers, of NumPy or torch, got {value!r}."
+                )
+            if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "f":
+                real_array(name, value)
+                raise ValueError(f"{name} must be floating-point numbers, got values of type {value.dtype}.")
+            width = widths.get(name, None if domain is None else domain.size)
+            shapes[name] = tuple(value.shape)
+            if not shapes[name] or (width is not None and shapes[name][-1] != width):
+                raise ValueError(
+                    f"{name} must have {width or 'its'} coordinates along its last axis, got shape {shapes[name]}."
+                )
+        if len({shape[:-1] for shape in shapes.values()}) > 1 or (domain is None and len(set(shapes.values())) > 1):
+            raise ValueError(
+                f"{' and '.join(shapes)} must have the same rows, got shapes {' and '.join(map(str, shapes.values()))}."
+            )
 
     # -- binding to a problem ----------------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ class ConvolutionalFenchelYoung(Surrogate):
     def outputs(self) -> Embedding:
         if self.embedding is None:
             raise ValueError(f"{self!r} has no outputs yet: give it an embedding, such as a loss.")
+        if not hasattr(self.embedding, "psi"):
+            raise ValueError(f"embedding must be a loss or ListedOutputs, got {self.embedding!r}.")
         return self.embedding
 
     def _listed(self) -> ListedOutputs | None:
@@ -268,6 +270,8 @@ class ConvolvedRisk:
         """h_L*(v), mu-hat and pi, which also says where to start."""
         from .._compiled.convolution import convolve as compiled
 
+        if v.shape[1] != self.psi.shape[1]:  # compiled code looks at no bounds
+            raise ValueError(f"v must have {self.psi.shape[1]} coordinates along its last axis, got {v.shape[1]}.")
         pi = np.zeros((len(v), len(self.psi))) if pi is None else pi
         mu, values = np.empty_like(v), np.empty(len(v))
         compiled(self.kernel, self.parameter, v, self.psi, self.offsets, tolerance, pi, mu, values)

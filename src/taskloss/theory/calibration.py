@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import real_array
 from .certificate import Certificate
 from .closed import closed_form, two_point_bounds, two_point_ceilings, two_point_witness
 from .problem import DUAL, Problem, inverse_square
@@ -62,7 +63,7 @@ class Calibration:
 
     def __call__(self, eps: Any) -> Any:
         """zeta_h at each eps (the upper end where `exact` gives an interval)."""
-        eps = np.asarray(eps, dtype=float)
+        eps = real_array("eps", eps)
         values = np.array([self.exact(float(e)).value for e in eps.ravel()]).reshape(eps.shape)
         return float(values) if values.ndim == 0 else values
 
@@ -443,11 +444,14 @@ def _below(a: float, b: float) -> float:
 
 
 def _level(eps: Any, name: str = "eps") -> float:
-    return float(_levels(float(eps), name))
+    eps = _levels(eps, name)
+    if eps.ndim:
+        raise ValueError(f"{name} must be one number, got an array of shape {eps.shape}.")
+    return float(eps)
 
 
 def _levels(eps: Any, name: str = "eps") -> np.ndarray:
-    eps = np.asarray(eps, dtype=float)
+    eps = real_array(name, eps)
     if not (np.isfinite(eps).all() and (eps >= 0).all()):
         raise ValueError(f"{name} must be finite and not negative, got {eps}.")
     return eps

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_flag, check_number, real_array
 from ..losses.tabular import CostMatrix
 
 
@@ -70,7 +71,10 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n
     labels: k = r = n.
     """
-    table = np.asarray(matrix, dtype=float)
+    check_number("tol", tol, above=0)
+    check_number("constant", 0.0 if constant is None else constant)
+    check_flag("balance", balance)
+    table = real_array("matrix", matrix, "costs")
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"decompose needs a matrix of costs with two dimensions, got shape {table.shape}.")
     if not np.isfinite(table).all():
@@ -91,7 +95,7 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     psi, phi = psi * np.sqrt(unit), phi * np.sqrt(unit)
     error = float(np.abs(psi @ phi.T + c - table).max())
     if error > 1e-10 * max(unit, abs(c)):
-        raise ArithmeticError(
+        raise ValueError(
             f"The decomposition misses the matrix by {error:.1e}: its rank is not clear at tol={tol:g}; give a smaller tol."
         )
     return Decomposition(psi, phi, c, r, gap)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_whole, real_array
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
 VERDICTS = {
@@ -90,6 +91,8 @@ def check(
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none.")
     deadline = time.monotonic() + (time_limit or np.inf)
+    check_whole("laws", laws, 6)
+    check_whole("seed", seed, 0)
     return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed), deadline, verbose).report()
 
 
@@ -482,8 +485,8 @@ def _as_function(
     surrogate: Any, phi: Any, size: int | None
 ) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
     """S(v, y), phi as rows, and the number of scores."""
-    loss = phi if callable(phi) else None  # in its own embedding
-    phi = phi if loss is None else loss.phi(loss.labels())
+    loss = phi if hasattr(phi, "phi") else None  # in its own embedding
+    phi = loss.phi(loss.labels()) if loss is not None else None if phi is None else _embedding(phi)
     if inspect.isclass(surrogate):
         surrogate = surrogate()
     if callable(surrogate):
@@ -503,7 +506,7 @@ def _as_function(
 def _embedding(phi: Any) -> np.ndarray:
     if phi is None:
         raise ValueError("check needs phi: an array with one row per label, or a loss.")
-    table = np.asarray(phi, dtype=float)
+    table = real_array("phi", phi)
     if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
         raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
     return table

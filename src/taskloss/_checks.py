@@ -1,0 +1,278 @@
+"""What each hyperparameter may be. One name means one thing throughout, so that one table serves every part and estimator."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sized
+from typing import Any
+
+import numpy as np
+
+_LARGEST = 1 << 31  # sizes beyond it are no sizes of anything that fits in memory
+
+
+def check_number(name: str, value: Any, above: float = -np.inf, why: str = "") -> None:
+    """A finite number above a bound."""
+    if not (_is_real(value) and above < value < np.inf):
+        bound = "" if above == -np.inf else f" above {'zero' if above == 0 else above}"
+        raise ValueError(f"{name} must be a finite number{bound}, got {value!r}{why}.")
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral)
+
+
+def check_whole(name: str, value: Any, least: int = 1) -> None:
+    """A whole number of at least a bound."""
+    if not (_is_whole(value) and least <= value < _LARGEST):
+        word = {0: "zero", 1: "one"}.get(least, str(least))
+        raise ValueError(f"{name} must be a whole number of at least {word}, got {value!r}.")
+
+
+def check_place(name: str, value: Any) -> None:
+    """A place among columns, counted from either end."""
+    if not (_is_whole(value) and abs(value) < _LARGEST):
+        raise ValueError(f"{name} must be the name or the place of a column, got {value!r}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False, also as NumPy has them, or 0 and 1."""
+    if not (isinstance(value, bool | np.bool_) or (_is_whole(value) and value in (0, 1))):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value has items and a number of them: no class, and no array without dimensions."""
+    sized = isinstance(value, Sized) and isinstance(value, Iterable)
+    return sized and getattr(value, "shape", None) != () and not hasattr(value, "nnz")
+
+
+def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
+    """Real numbers as an array of floats; anything else is refused under its name."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf":
+            return array.astype(float, copy=False)
+        if array.dtype.kind == "O":
+            return array.astype(float)
+        problem = f"got {'complex numbers' if array.dtype.kind == 'c' else f'values of type {array.dtype}'}"
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = str(error).rstrip(".")
+    raise ValueError(f"{name} must be {what} in an array: {problem}.")
+
+
+# How NumPy's own errors begin where values make no array; scikit-learn lets them through without a word on whose they are.
+_OF_NUMPY = (
+    "The truth value",
+    "could not convert",
+    "float() argument",
+    "setting an array",
+    "only ",
+    "must be real",
+    "int() argument",
+    "at least one array",
+    "'<' not supported",
+)
+
+
+@contextlib.contextmanager
+def said_of(what: str) -> Iterator[None]:
+    """What NumPy says of values that make no array, said of an argument: a sentence on it that ends with NumPy's own."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(_OF_NUMPY):
+            raise
+        problem = str(error).rstrip(".")
+        raise type(error)(f"{what}: {problem}.") from error
+
+
+def _or_none(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], None]:
+    return lambda name, value: None if value is None else check(name, value, **bounds)
+
+
+def _positive(name: str, value: Any) -> None:
+    check_number(name, value, above=0)
+
+
+def _tolerance(name: str, value: Any) -> None:
+    if not (_is_real(value) and value > 0):
+        raise ValueError(f"{name} must be a number above zero, got {value!r}.")
+
+
+def _between(name: str, value: Any, low: float, high: float) -> None:
+    if not (_is_real(value) and low <= value <= high):
+        raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
+
+
+def _no_less_than_zero(name: str, value: Any) -> None:
+    array = real_array(name, value)
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError(f"{name} must be finite numbers that are not negative, got {value!r}.")
+
+
+def _polytope(name: str, value: Any) -> None:
+    from .polytopes.base import Polytope
+
+    if not isinstance(value, Polytope):
+        raise ValueError(f"{name} must be a polytope of taskloss.polytopes, got {value!r}.")
+
+
+def _function(name: str, value: Any) -> None:
+    if not callable(value):
+        raise ValueError(f"{name} must be a function, got {value!r}.")
+
+
+def _name_or_function(name: str, value: Any) -> None:
+    if not (isinstance(value, str) or (callable(value) and not isinstance(value, type))):
+        raise ValueError(f"{name} must be a name or a function, got {value!r}.")
+
+
+def _mapping(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping, got {value!r}.")
+
+
+def _words(name: str, value: Any) -> None:
+    if not (isinstance(value, str) and value):
+        raise ValueError(f"{name} must be a string that is not empty, got {value!r}.")
+
+
+def _list(name: str, value: Any) -> None:
+    if not is_list(value) or isinstance(value, str | bytes):
+        raise ValueError(f"{name} must be a list, got {value!r}.")
+
+
+def _places(name: str, value: Any) -> None:
+    """A list of places, -1 for none."""
+    _list(name, value)
+    if isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a list of places, got {value!r}.")
+    for place in value:
+        check_whole(name, place, -1)
+
+
+def _paths(name: str, value: Any) -> None:
+    """A mapping from node to parent, or a list of paths."""
+    _list(name, value)
+    if not all(isinstance(path, Hashable | list) for path in value):
+        raise ValueError(f"{name} must be a mapping from node to parent, or a list of paths, got {value!r}.")
+
+
+def _seed(name: str, value: Any) -> None:
+    if not (
+        isinstance(value, np.random.RandomState | np.random.Generator) or (_is_whole(value) and 0 <= value < 1 << 32)
+    ):
+        raise ValueError(
+            f"{name} must be a whole number from 0 to 2^32 - 1, a generator of NumPy's or None, got {value!r}."
+        )
+
+
+def _names(name: str, value: Any) -> None:
+    """A list of labels, each of which can be told from the others."""
+    _list(name, value)
+    if hasattr(value, "columns") or not all(isinstance(label, Hashable) for label in value):
+        raise ValueError(f"{name} must be a list of labels, got {value!r}.")
+
+
+def _text(*choices: str | None) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if not ((value is None and None in choices) or (isinstance(value, str) and value in choices)):
+            raise ValueError(f"{name} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, got {value!r}.")
+
+    return check
+
+
+_size = _or_none(check_whole)
+HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
+    **dict.fromkeys(
+        ["n_classes", "n_labels", "n_items", "n_rows", "n_columns", "n_states", "length", "max_size"], _size
+    ),
+    **dict.fromkeys(["memory", "max_iter", "max_inner", "batch_size", "n"], check_whole),
+    **dict.fromkeys(["horizon", "at"], _size),
+    **dict.fromkeys(
+        ["fit_intercept", "warm_start", "outliers", "prefit", "vectorised", "scale", "normalise", "boundaries"],
+        check_flag,
+    ),
+    **dict.fromkeys(["radius", "beta"], _positive),
+    **dict.fromkeys(["step", "cap"], _or_none(check_number, above=0)),
+    **dict.fromkeys(["low", "coef0"], check_number),
+    **dict.fromkeys(["unary", "pairwise", "allowed", "state_weights"], _or_none(real_array)),
+    **dict.fromkeys(["polytope", "domain"], _or_none(lambda name, value: _polytope(name, value))),
+    "shared": lambda name, value: None if isinstance(value, str) and value == "deprecated" else check_flag(name, value),
+    "tol": _tolerance,
+    "gamma": lambda name, value: None if value is None or isinstance(value, str) else _positive(name, value),
+    "degree": _positive,
+    **dict.fromkeys(["gain", "discount"], lambda name, value: _name_or_function(name, value)),
+    "kernel": lambda name, value: _name_or_function(name, value),
+    **dict.fromkeys(["decoder", "refine"], _or_none(lambda name, value: _function(name, value))),
+    **dict.fromkeys(
+        ["potential", "gradient", "inverse_gradient"], _or_none(lambda name, value: _function(name, value))
+    ),
+    "kernel_params": _or_none(lambda name, value: _mapping(name, value)),
+    "candidates": _or_none(lambda name, value: _list(name, value)),
+    "separator": lambda name, value: _words(name, value),
+    "order": _or_none(lambda name, value: _names(name, value)),
+    "parts": _or_none(lambda name, value: _list(name, value)),
+    "parents": _or_none(lambda name, value: _places(name, value)),
+    "transition_features": lambda name, value: None if isinstance(value, str) or value is None else _list(name, value),
+    "tree": _or_none(lambda name, value: _paths(name, value)),
+    "random_state": _or_none(lambda name, value: _seed(name, value)),
+    "embedding": lambda name, value: (
+        None if isinstance(value, str) or hasattr(value, "psi") else _or_none(real_array)(name, value)
+    ),
+    "verbose": lambda name, value: check_whole(name, value, 0),
+    "empty": lambda name, value: _between(name, value, 0, 1),
+    "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),
+    "unmatched": _text(None, "columns", "both"),
+    "centres": _text("uniform", "leverage"),
+    "decoding": _text("moments", "map"),
+}
+
+
+def check_hyperparameters(part: Any) -> None:
+    """Refuse, in one sentence, hyperparameters of a part or an estimator that are no such thing, and those of its parts."""
+    from .registry import Part
+
+    for name, value in part.get_params(deep=False).items():
+        if name in HYPERPARAMETERS:
+            HYPERPARAMETERS[name](name, value)
+        elif isinstance(value, Part):
+            check_hyperparameters(value)
+
+
+def guard(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A part's method that, where it fails, says which of its arguments or hyperparameters is the cause.
+
+    They are looked at only then: nothing is checked in the loops of solvers, and what works is not refused.
+    """
+    names = tuple(inspect.signature(method).parameters)[1:]
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            NotImplementedError,
+            TypeError,
+            ValueError,
+        ) as error:
+            sentence = isinstance(error, ValueError) and str(error).endswith(".")
+            if sentence and not str(error).startswith(_OF_NUMPY):  # somebody has said already what is wrong
+                raise
+            check_hyperparameters(self)
+            self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
+            raise
+
+    return guarded
