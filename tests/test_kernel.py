@@ -570,7 +570,7 @@ def indefinite(A, B):
         (Kernel(lambda A, B: A @ np.triu(np.ones((3, 3))) @ B.T), "The kernel is not symmetric"),
         (Kernel(lambda A, B: np.zeros(len(A))), "one number for each pair of its two blocks"),
         (Kernel(lambda A, B: np.full((len(A), len(B)), np.nan)), "The kernel returned NaN or infinite values"),
-        (Kernel(gamma=-1.0), "gamma must be a number above zero"),
+        (Kernel(gamma=-1.0), "gamma must be a finite number above zero"),
         (Kernel(gamma="auto"), "gamma must be a number above zero, 'scale' or None"),
         (Kernel("precomputed"), "The kernel matrix of the training points must be square"),
         (Nystrom(500), "n_centres=500 is more than the 150 training points"),
