@@ -132,7 +132,7 @@ class Polytope(Part):
 def listable(count: float, limit: int = 1 << 16) -> None:
     """Refuse to list more than a few vertices or outputs."""
     if count > limit:
-        raise ValueError(f"There are {count:.3g} of them, too many to list (the limit is {limit}).")
+        raise ValueError(f"{count:.3g} vertices or outputs are too many to list: the limit is {limit}.")
 
 
 def diameter(points: np.ndarray) -> float:

@@ -60,7 +60,7 @@ class Descent(Solver):
                 gap = float(gaps.sum() / max(search.value.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(search.value.sum()), gap)
-                # A column as small as that of a label that never occurs, whose minimum is at infinity, counts as the mean one.
+                # A label that never occurs has its minimum, zero, at infinity: its gap is judged by the mean column's value.
                 done = gaps <= self.tol * np.maximum(np.abs(search.value), np.abs(search.value).mean()) + 1e-300
                 if done.all():
                     status = Status.CONVERGED

@@ -26,7 +26,7 @@ class Coordinatewise(Surrogate):
     low: float = -1.0
     canonical = False
     _count = "n_labels"  # the constructor's word for the size
-    _extra = 0  # how much larger that word's number is than the number of coordinates
+    _extra = 0  # the count less the number of coordinates: k classes have k - 1 thresholds
 
     margin: Any
 
