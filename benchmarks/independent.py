@@ -91,7 +91,9 @@ def log_terms(a: np.ndarray, move: np.ndarray) -> np.ndarray:
         value = a * np.where(np.abs(t) < 1e-4, t * t / 2 - t**3 / 6 + t**4 / 12, exact)
         value = np.where(t <= -1, np.where(a + move < -1e-13, np.inf, a), value)
         value = np.where(a <= 0, np.inf, value)
-        value = np.where((a < 1e-12) & (np.abs(move) < 1e-12), 0.0, value)  # both zero, but for rounding
+        value = np.where(
+            (a < 1e-11) & (np.abs(move) < 1e-11), 0.0, value
+        )  # both zero, but for rounding of a solver's face
     return value.sum(-1)
 
 
