@@ -9,7 +9,8 @@ import numpy as np
 
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
-from .base import Array, Holdout, Hypothesis, train_with_table
+from .base import Array, Hypothesis, train_with_table
+from .composed import Composed
 from .linear import Linear
 
 
@@ -43,7 +44,7 @@ class ForestRows(NamedTuple):
         return self.rows.dtype
 
 
-class Structured(Hypothesis):
+class Structured(Composed):
     """Node scores W x_t + b by any hypothesis; edge scores T, or T + P x_t with the features of the edge's lower end.
 
     node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
@@ -64,36 +65,10 @@ class Structured(Hypothesis):
     def examples(cls) -> list[Self]:
         return [cls(), cls(edges=[1, 0], ends=False), cls("kernel")]
 
-    @property
-    def _node(self) -> Hypothesis:
-        return Hypothesis.resolve(self.node)
-
-    @property
-    def dtypes(self) -> tuple[type, ...]:
-        return self._node.dtypes
-
-    @property
-    def fit_intercept(self) -> bool:  # type: ignore[override]
-        return self._node.fit_intercept
-
-    @property
-    def whitened(self) -> bool:
-        return self._node.whitened
-
-    @property
-    def makes_features(self) -> bool:
-        return self._node.makes_features
-
-    def bind(self, inputs: ForestRows, weights: np.ndarray | None = None) -> Self:
-        return self.with_params(node=self._node.bind(inputs.rows, weights))
-
     def agrees(self, other: Hypothesis) -> bool:
         if not isinstance(other, Structured) or self.ends != other.ends:
             return False
         return np.array_equal(self._edges, other._edges) and self._node.agrees(other._node)
-
-    def check(self, estimator: str) -> None:
-        self._node.check(estimator)
 
     # -- theta -------------------------------------------------------------------------------------------------------
 
@@ -118,20 +93,11 @@ class Structured(Hypothesis):
         rest = k + 2 * self.ends + len(self._edges) * k
         return np.vstack([self._node.start(inputs.rows, scores), np.zeros((rest, k))])
 
-    def rank(self, inputs: ForestRows) -> int:
-        return self._node.rank(inputs.rows)
-
     def penalised(self, inputs: ForestRows, theta: np.ndarray) -> np.ndarray:
         mask = np.ones(len(theta))
         node = self.parts(theta)["node"]
         mask[: len(node)] = self._node.penalised(inputs.rows, node)
         return mask
-
-    def width(self, inputs: int) -> int:
-        return self._node.width(inputs)
-
-    def work(self, inputs: ForestRows) -> float:
-        return self._node.work(inputs.rows)
 
     # -- scores ------------------------------------------------------------------------------------------------------
 
@@ -146,9 +112,6 @@ class Structured(Hypothesis):
             trees = forest.tree_of[rows[np.flatnonzero(forest.parents[rows] < 0)]]
             some = edges if edges is None else edges[forest.edge_of[rows[forest.parents[rows] >= 0]]]
         return ForestRows(self._node.piece(inputs.rows, rows), forest.take(trees), some)
-
-    def sparse(self, inputs: ForestRows) -> bool:
-        return self._node.sparse(inputs.rows)
 
     def _edge_rows(self, inputs: ForestRows) -> Any:
         return None if self.edges is None else inputs.rows[:, self._edges][inputs.forest.children]
@@ -218,14 +181,6 @@ class Structured(Hypothesis):
         return out
 
     # -- a learner that trains itself, with a table fitted beside it -------------------------------------------------
-
-    @property
-    def trained(self) -> bool:
-        return self._node.trained
-
-    @property
-    def holdout(self) -> Holdout | None:
-        return self._node.holdout
 
     def train(self, inputs: ForestRows, risk: Any, options: Any) -> Any:
         if self.edges is not None:

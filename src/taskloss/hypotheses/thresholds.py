@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..parallel import SERIAL, Executor
-from .base import Array, Holdout, Hypothesis, Inputs, Moments, train_with_table
+from .base import Array, Hypothesis, Inputs, Moments, train_with_table
+from .composed import Composed
 
 
-class Thresholds(Hypothesis):
+class Thresholds(Composed):
     """g(x)_j = u(x) + b_j: the scores of any hypothesis u in one direction, shared by all thresholds b, which are its own.
 
     theta is (d + k, 1): the weights of u, then the k thresholds, which are not penalised. Without the intercept of u there
@@ -27,67 +28,18 @@ class Thresholds(Hypothesis):
         return [cls(node) for name in ("linear", "kernel", "nystrom") for node in Hypothesis.registry[name].examples()]
 
     @property
-    def _node(self) -> Hypothesis:
-        return Hypothesis.resolve(self.node)
-
-    @property
-    def dtypes(self) -> tuple[type, ...]:
-        return self._node.dtypes
-
-    @property
-    def allow_nan(self) -> bool:
-        return self._node.allow_nan
-
-    def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
-        return self._node.read(X, estimator, fitting)
-
-    @property
-    def whitened(self) -> bool:
-        return self._node.whitened
-
-    @property
-    def fit_intercept(self) -> bool:  # type: ignore[override]
-        return self._node.fit_intercept
-
-    @property
     def shares_weights(self) -> bool:
         return True
 
-    @property
-    def makes_features(self) -> bool:
-        return self._node.makes_features
-
-    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
-        return self.with_params(node=self._node.bind(inputs, weights))
-
     def agrees(self, other: Hypothesis) -> bool:
         return isinstance(other, Thresholds) and self._node.agrees(other._node)
-
-    @property
-    def pairwise(self) -> bool:
-        return self._node.pairwise
-
-    def check(self, estimator: str) -> None:
-        self._node.check(estimator)
 
     def start(self, inputs: Inputs, scores: np.ndarray) -> np.ndarray:
         weights = self._node.start(inputs, np.zeros(1))[:-1]
         return np.concatenate([weights, (scores if self.fit_intercept else np.zeros(len(scores)))[:, None]])
 
-    def rank(self, inputs: Inputs) -> int:
-        return self._node.rank(inputs)
-
-    def width(self, inputs: int) -> int:
-        return self._node.width(inputs)
-
-    def work(self, inputs: Inputs) -> float:
-        return self._node.work(inputs)
-
     def piece(self, inputs: Inputs, rows: Any) -> Inputs:
         return self._node.piece(inputs, rows)
-
-    def sparse(self, inputs: Inputs) -> bool:
-        return self._node.sparse(inputs)
 
     def features(self, inputs: Inputs, executor: Executor = SERIAL) -> Any:
         return self._node.features(inputs, executor)
@@ -122,19 +74,8 @@ class Thresholds(Hypothesis):
 
     # -- a learner that trains itself, with thresholds fitted beside it ----------------------------------------------
 
-    @property
-    def trained(self) -> bool:
-        return self._node.trained
-
-    @property
-    def holdout(self) -> Holdout | None:
-        return self._node.holdout
-
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
         return train_with_table(self, inputs, risk, options)
-
-    def node_inputs(self, inputs: Inputs) -> Inputs:
-        return inputs
 
     def constants(self, theta: Any, inputs: int) -> np.ndarray:
         return theta.table if self.trained else super().constants(theta, inputs)

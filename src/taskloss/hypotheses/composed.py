@@ -1,0 +1,79 @@
+"""Hypotheses made of another one and a table of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from .base import Holdout, Hypothesis, Inputs
+
+
+class Composed(Hypothesis):
+    """Any hypothesis, the node, beside a table of parameters that a child adds. What is said of features is the node's.
+
+    node: a hypothesis or its name. A child whose inputs are more than rows says in `node_inputs` which rows the node reads.
+    """
+
+    node: Any
+
+    @property
+    def _node(self) -> Hypothesis:
+        return Hypothesis.resolve(self.node)
+
+    def node_inputs(self, inputs: Inputs) -> Inputs:
+        """What of the inputs the node reads."""
+        return inputs
+
+    @property
+    def dtypes(self) -> tuple[type, ...]:
+        return self._node.dtypes
+
+    @property
+    def allow_nan(self) -> bool:
+        return self._node.allow_nan
+
+    @property
+    def whitened(self) -> bool:
+        return self._node.whitened
+
+    @property
+    def fit_intercept(self) -> bool:  # type: ignore[override]
+        return self._node.fit_intercept
+
+    @property
+    def makes_features(self) -> bool:
+        return self._node.makes_features
+
+    @property
+    def pairwise(self) -> bool:
+        return self._node.pairwise
+
+    @property
+    def trained(self) -> bool:
+        return self._node.trained
+
+    @property
+    def holdout(self) -> Holdout | None:
+        return self._node.holdout
+
+    def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
+        return self._node.read(X, estimator, fitting)
+
+    def check(self, estimator: str) -> None:
+        self._node.check(estimator)
+
+    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
+        return self.with_params(node=self._node.bind(self.node_inputs(inputs), weights))
+
+    def rank(self, inputs: Inputs) -> int:
+        return self._node.rank(self.node_inputs(inputs))
+
+    def width(self, inputs: int) -> int:
+        return self._node.width(inputs)
+
+    def work(self, inputs: Inputs) -> float:
+        return self._node.work(self.node_inputs(inputs))
+
+    def sparse(self, inputs: Inputs) -> bool:
+        return self._node.sparse(self.node_inputs(inputs))
