@@ -19,11 +19,8 @@ from ._checks import check_flag, check_place, check_whole
 
 __all__ = ["from_arrays", "from_csv", "from_parquet"]
 
-_HELD: dict[type, tuple[type, ...]] = {
-    int: (int,),
-    float: (int, float),
-    str: (int, float, str),
-}  # for each declared type, the types whose values it takes
+# for each declared type, the types whose values it takes
+_HELD: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (int, float, str)}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # written as `str` writes it: 007, +7 and 7 are three words
 _INT64 = np.iinfo(np.int64)
 _EXACT = 1 << 53  # below it every whole number is a floating-point number
