@@ -257,7 +257,10 @@ class Search:
         slack = (
             0.0 if self.strict else 1e-15 * self.unit * max(1.0, np.abs(u).max() / (np.abs(self.case.phi).max() or 1.0))
         )
-        inside = (self.rule.rows @ u - self.rule.levels).min(initial=0.0) >= -1e-15 * max(1.0, np.abs(u).max())
+        size = max(1.0, np.abs(u).max())
+        inside = (self.rule.rows @ u - self.rule.levels).min(initial=0.0) >= -1e-15 * size
+        # a local search keeps to D's affine hull only as far as its own tolerance, and off it weights are those of another point
+        inside &= np.abs(self.rule.equal @ u - self.rule.sums).max(initial=0.0) <= 1e-12 * size
         if (
             lag < self.eps - slack
             or risks.min() < -slack
