@@ -74,7 +74,7 @@ def test_what_the_tree_theorem_says_holds_on_random_laws(loss):
             q /= q.sum()
         risks = matrix @ q
         least, v = least_risk(matrix, q)
-        assert least == pytest.approx(2 * risks.min(), abs=1e-8)
+        assert least == pytest.approx(2 * risks.min(), abs=1e-5)  # as far as the oldest linear programs go
         w = tightened(loss, v)[0]
         assert risks[w.argmax()] == pytest.approx(risks.min(), abs=1e-7)
         # any other decision of tightened scores costs more: the least risk with a wrong one on top

@@ -81,7 +81,7 @@ def _codes(column: Any, listed: list[Any] | None, known: list[Any]) -> np.ndarra
     if listed is None:
         return np.array([place.get(value, np.nan) for value in column.to_list()])
     if not hasattr(column.cat, "codes"):
-        return column.cast(str).replace_strict(place, default=None, return_dtype=float).to_numpy()
+        return np.array([place.get(value, np.nan) for value in column.cast(str).to_list()], dtype=float)
     own = np.array([place.get(value, np.nan) for value in listed] + [np.nan])  # the last is for missing values, -1
     return own[np.asarray(column.cat.codes)]
 
