@@ -18,7 +18,8 @@ from .._checks import check_whole
 from ..data.labels import labels_for
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..objectives.scores import Rows, ScoreRisk
+from ..objectives.rows import Rows
+from ..objectives.scores import ScoreRisk
 from ..objectives.stochastic import Chunk
 from ..progress import follow
 from ..solvers.asgd import ASGD, Expansion, Iterates
