@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 import taskloss as tl
-from taskloss.estimators.general import ConsistencyWarning
+from taskloss import ConsistencyWarning
 from taskloss.losses.tabular import Tabular
 from taskloss.objectives import PenalisedRisk, Rows, fused
 from taskloss.polytopes import Cube, Simplex

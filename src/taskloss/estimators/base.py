@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,24 @@ from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
+from ..surrogates.base import Surrogate
 from .validation import Judge, hold_out
 
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
+
+
+class ConsistencyWarning(UserWarning):
+    """The surrogate does not determine the moments that decoding needs."""
+
+
+def warn_of_ties(surrogate: Surrogate, loss: Loss) -> None:
+    """Say that another loss than the fitted one, or its costs, are decided from moments that stand still where outputs tie."""
+    warnings.warn(
+        f"{type(surrogate).__name__} was fitted for {loss!r}: its moments are the same wherever two outputs tie for that loss, "
+        "and other losses or costs are decided from these moments; fit with that loss, or with a surrogate whose potential is differentiable.",
+        ConsistencyWarning,
+        stacklevel=4,
+    )
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:

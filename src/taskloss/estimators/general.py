@@ -18,7 +18,7 @@ from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, automatic
-from .base import Decoder, Minimiser, check_features, keep, read_more
+from .base import ConsistencyWarning, Decoder, Minimiser, check_features, keep, read_more, warn_of_ties
 from .streaming import Streaming
 from .validation import Judge, given_monitor, held_parts
 
@@ -33,10 +33,6 @@ def _scores_are_per_label(estimator: Any) -> bool:
     raise AttributeError(
         f"{type(estimator).__name__} has {scores} scores for {labels} labels here: use predict_scores."
     )
-
-
-class ConsistencyWarning(UserWarning):
-    """The surrogate does not determine the moments that decoding needs."""
 
 
 class TaskLossEstimator(Streaming, Minimiser, Decoder):
@@ -229,12 +225,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         if loss is None and costs is None:
             v = self.predict_scores(X)
             return self.loss_, self.surrogate_.decide(v), self.surrogate_.inverse_link(v)
-        warnings.warn(
-            f"{type(self.surrogate_).__name__} was fitted for {self.loss_!r}: its moments are the same wherever two outputs tie for that loss, "
-            "and other losses or costs are decided from these moments; fit with that loss, or with a surrogate whose potential is differentiable.",
-            ConsistencyWarning,
-            stacklevel=3,
-        )
+        warn_of_ties(self.surrogate_, self.loss_)
         return super()._decide(X, loss, costs)
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
-from .base import Minimiser, keep
+from .base import Minimiser, keep, warn_of_ties
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
 
@@ -208,7 +208,12 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         limits = read_forbidden(self.forbidden, labels.classes)
         check_transitions(limits, forest, codes, labels.classes)
         surrogate = MaxEntropy() if isinstance(self.surrogate, str) and self.surrogate == "auto" else self.surrogate
-        risk = Forests(clone(Surrogate.resolve(surrogate)), forest, codes, weights, labels.size, limits)
+        surrogate = clone(Surrogate.resolve(surrogate))
+        if not surrogate.differentiable and loss.reads_law:
+            raise ValueError(
+                f"{surrogate!r} decides by the loss's own vectors, and {loss!r} is no sum over neighbours: use ChainHamming or ChainCost."
+            )
+        risk = Forests(surrogate.bind_outputs(loss), forest, codes, weights, labels.size, limits)
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
@@ -277,9 +282,11 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """The expected loss of each example's prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
+        own = self._own_outputs(examples, bound, prices)
 
-        def risk(f: Forest, on: Any, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
-            z = bound.packed_decode(f, first, second, limits, on)
+        def risk(f: Forest, nodes: slice, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
+            on = None if prices is None else prices[nodes]
+            z = bound.packed_decode(f, first, second, limits, on) if own is None else own[nodes]
             risks = bound.packed_risk(f, z, first, second)
             return risks if on is None else risks + np.add.reduceat(on[np.arange(len(z)), z], f.offsets[:-1])
 
@@ -295,14 +302,11 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
-        values = self._outputs(
-            examples,
-            bound,
-            prices,
-            lambda f, on, a, b, limits: bound.packed_values(f, a, b, limits, on),
-            bound.law_values,
-        )
-        return examples.unpack(np.concatenate(values))
+
+        def each(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
+            return bound.packed_values(f, a, b, limits, None if prices is None else prices[nodes])
+
+        return examples.unpack(np.concatenate(self._outputs(examples, bound, prices, each, bound.law_values)))
 
     def predict_marginals(self, X: Any, *, parents: Any = None) -> Any:
         """The moments of the labels at each position, P(y_t = label) where the surrogate gives a law.
@@ -310,12 +314,12 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         One array (positions, labels) per example, columns as in classes_; for Packed one array for all.
         """
         examples = self._read(X, parents)
-        return examples.unpack(np.concatenate(self._moments(examples, lambda f, on, nodes, pairs: nodes, False)))
+        return examples.unpack(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False)))
 
     def predict_proba(self, X: Any, *, parents: Any = None) -> Any:
         """`predict_marginals`; moments outside the simplex, as some surrogates give them, are clipped and rescaled."""
         examples = self._read(X, parents)
-        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, on, nodes, _: nodes, False))))
+        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False))))
 
     def predict_log_proba(self, X: Any, *, parents: Any = None) -> Any:
         """The logarithm of `predict_proba`."""
@@ -326,7 +330,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     def predict_moments(self, X: Any, *, parents: Any = None) -> list[np.ndarray]:
         """mu, the mean of phi(y), for each example: the nodes' moments and then the edges', by their lower ends, as polytopes lay them out."""
         examples = self._read(X, parents)
-        found = self._moments(examples, lambda f, on, nodes, pairs: (nodes, pairs), True)
+        found = self._moments(examples, lambda f, at, nodes, pairs: (nodes, pairs), True)
         nodes, pairs = (np.concatenate(part) for part in zip(*found, strict=True))
         forest, k = examples.forest, self.labels_.size
         edges = np.empty((forest.n_nodes, k, k))
@@ -401,18 +405,31 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     def _decide(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray:
         """The codes of the outputs of least expected loss at all nodes."""
-        found = self._outputs(
-            examples, loss, prices, lambda f, on, a, b, limits: loss.packed_decode(f, a, b, limits, on), loss.law_decode
-        )
+        own = self._own_outputs(examples, loss, prices)
+        if own is not None:
+            return own
+
+        def decode(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
+            return loss.packed_decode(f, a, b, limits, None if prices is None else prices[nodes])
+
+        return np.concatenate(self._outputs(examples, loss, prices, decode, loss.law_decode))
+
+    def _own_outputs(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray | None:
+        """What the scores choose themselves, where the surrogate has the loss's outputs; else None, and moments decide."""
+        if self.surrogate_.differentiable:
+            return None
+        if loss != self.loss_ or prices is not None:
+            warn_of_ties(self.surrogate_, self.loss_)
+            return None
+        inference = self._inference
+        found = self._blocks(examples, lambda f, nodes, v: inference.decide(f, NodeEdgeScores(*v)), True)
         return np.concatenate(found)
 
     def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list[Any]:
         """What a loss says of blocks of examples: by their moments, or, if it needs the law and there is one, by the law's scores."""
         limits = loss.output_limits(self.limits_, self.classes_)
         if not loss.reads_law:
-            return self._moments(
-                examples, lambda f, on, a, b: by_moments(f, on, a, b, limits), loss.needs_edges, prices
-            )
+            return self._moments(examples, lambda f, at, a, b: by_moments(f, at, a, b, limits), loss.needs_edges)
         if prices is not None:
             raise ValueError(
                 f"{loss!r} is no sum over positions, to which prices could be added: use ChainHamming or ChainCost with costs."
@@ -420,20 +437,19 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         if self._inference.exponential:
             return self._blocks(examples, lambda f, nodes, v: by_law(f, *v, limits), False)
         return self._moments(
-            examples, lambda f, on, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
+            examples, lambda f, at, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
         )
 
     @property
     def _inference(self) -> Any:
         return over_forests(self.surrogate_, self.labels_.size, self.limits_)
 
-    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool, prices: Any = None) -> list[Any]:
-        """work(forest, prices, node moments, edge moments) on blocks of examples."""
+    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list[Any]:
+        """work(forest, nodes, node moments, edge moments) on blocks of examples."""
         inference = self._inference
 
         def run(forest: Forest, nodes: slice, scores: tuple[Any, ...]) -> Any:
-            on = None if prices is None else prices[nodes]
-            return work(forest, on, *inference.moments(forest, NodeEdgeScores(*scores), edges))
+            return work(forest, nodes, *inference.moments(forest, NodeEdgeScores(*scores), edges))
 
         return self._blocks(examples, run, edges)
 

@@ -120,6 +120,10 @@ class Loss(Part):
         """The same loss with its number of labels fixed; refuses one that was built for another number."""
         raise NotImplementedError
 
+    def on(self, polytope: Any) -> Self:
+        """The same loss on labels whose marginal polytope is given: itself, or for sequences of any length that of one shape."""
+        return self
+
     def bind_names(self, classes: np.ndarray) -> Self:
         """The same loss with what it can learn from the users' own labels, and with its columns in their order."""
         return self

@@ -63,6 +63,11 @@ class SequenceLoss(Loss):
             )
         return Chain(self.n_labels, length, self.allowed)
 
+    def on(self, polytope: Any) -> Self:
+        if self.length is not None or self.parents is not None:
+            return self
+        return self.with_params(parents=polytope._parents().tolist())
+
     def _codes(self, rows: Array, count: int, what: str) -> np.ndarray:
         rows = np.asarray(rows)
         wanted = self.tree().n_nodes if self.length is not None or self.parents is not None else "T"

@@ -349,9 +349,16 @@ class ByShape:
 
     def __init__(self, surrogate: Surrogate, n_states: int):
         self.surrogate, self.n_states = surrogate, n_states
+        self._kept: tuple[Forest, list[Any]] | None = None
 
     def _shapes(self, forest: Forest) -> list[tuple[Tree, Surrogate, np.ndarray, np.ndarray]]:
-        """(polytope, surrogate of it, nodes (N, T), edges (N, T - 1)) of the trees of each shape."""
+        """(polytope, surrogate of it, nodes (N, T), edges (N, T - 1)) of the trees of each shape; kept for the last forest."""
+        kept = self._kept
+        if kept is None or kept[0] is not forest:
+            kept = self._kept = (forest, self._found_shapes(forest))
+        return kept[1]
+
+    def _found_shapes(self, forest: Forest) -> list[tuple[Tree, Surrogate, np.ndarray, np.ndarray]]:
         shapes: dict[bytes, list[int]] = {}
         for i in range(len(forest)):
             local = forest.parents[forest.offsets[i] : forest.offsets[i + 1]] - forest.offsets[i]
@@ -389,6 +396,13 @@ class ByShape:
         for polytope, surrogate, nodes, at, scores in self._each(forest, v):
             mu_nodes[nodes], mu_edges[at] = polytope.split(surrogate.inverse_link(scores))
         return mu_nodes, mu_edges
+
+    def decide(self, forest: Forest, v: NodeEdgeScores) -> np.ndarray:
+        """The outputs that scores choose themselves, for a surrogate that is bound to outputs."""
+        z = np.empty(forest.n_nodes, dtype=np.int64)
+        for _, surrogate, nodes, _, scores in self._each(forest, v):
+            z[nodes] = surrogate.decide(scores)
+        return z
 
     def _gather(self, forest: Forest, shared: bool, parts: list[Any]) -> NodeEdgeScores:
         k = self.n_states

@@ -138,7 +138,8 @@ class ConvolutionalFenchelYoung(Surrogate):
     def _sized(self, polytope: Polytope) -> Self:
         auto = isinstance(self.surrogate, str) and self.surrogate == "auto"
         inner = automatic(polytope) if auto else Surrogate.resolve(self.surrogate)
-        return self.with_params(surrogate=inner.bind(polytope).canonical_form())
+        embedding = None if self.embedding is None else self.embedding.on(polytope)
+        return self.with_params(surrogate=inner.bind(polytope).canonical_form(), embedding=embedding)
 
     def bind_outputs(self, embedding: Embedding) -> Self:
         if self.embedding is not None and (self._listed() or self.embedding) != (

@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
+from ..polytopes.base import Polytope
+
 Array = Any
 
 _MOST_LISTED = 256  # outputs up to which a list is quicker than asking for one at a time
@@ -27,6 +29,9 @@ class Embedding(Protocol):
 
     def outputs(self) -> np.ndarray:
         """All outputs; a ValueError or NotImplementedError where they are too many to list."""
+
+    def on(self, polytope: Polytope) -> Embedding:
+        """The same outputs for labels whose marginal polytope is given: itself, or for sequences those of one shape."""
 
 
 class ListedOutputs(BaseEstimator):
@@ -84,6 +89,9 @@ class ListedOutputs(BaseEstimator):
 
     def outputs(self) -> np.ndarray:
         return np.arange(len(self.table()[0]))
+
+    def on(self, polytope: Polytope) -> ListedOutputs:
+        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ListedOutputs):
