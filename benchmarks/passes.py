@@ -39,7 +39,9 @@ def iterations(X: np.ndarray, y: np.ndarray, alpha: float, tol: float) -> tuple[
 
 
 def one_model() -> Any:
-    return mock.patch.object(PenalisedRisk, "corrects", property(lambda self: False, lambda self, value: None))
+    return mock.patch.object(
+        PenalisedRisk, "corrects", property(lambda self: False, lambda self, value: None), create=True
+    )
 
 
 def to_gap(count: Callable[..., tuple[int, Any]], X: np.ndarray, y: np.ndarray, best: float) -> int:

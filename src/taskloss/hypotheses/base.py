@@ -195,7 +195,8 @@ class Hypothesis(Part):
         """The scores of any number of rows; features are made block by block."""
         coefficients = self.expand(theta).astype(inputs.dtype, copy=False)
         if not self.makes_features:
-            return self.scores(coefficients, self.features(inputs))
+            executor = Executor.for_work(self.work(inputs) * coefficients.shape[-1])
+            return self.scores(coefficients, self.features(inputs, executor))
         blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[-1]))))
         parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]
         return np.concatenate(parts) if parts else self.scores(coefficients, self.features(inputs))

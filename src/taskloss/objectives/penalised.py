@@ -28,6 +28,7 @@ _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter'
 _CALL_ROWS = (
     8192  # but no more rows than that: with 2,048 a fit of ordered thresholds took twice as long on two threads
 )
+_OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
 
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
@@ -57,7 +58,8 @@ class PenalisedRisk:
 
     Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each
     column of theta; elsewhere theta is one column. The data are cut once into pieces, all views: blocks of dense rows that
-    fit the cache, or all sparse rows with the threads inside their products, since a pullback is as large as theta.
+    fit the cache; sparse rows one piece for each thread, or, where a pullback, which is as large as theta, is large beside
+    them, all in one with the threads inside their products.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class PenalisedRisk:
         if self.fused is not None:
             rows = -(-n // threads)  # a thread goes over its share in blocks of its own
         elif hypothesis.sparse(self.inputs):
-            rows = n
+            # Whole passes side by side, each with a gradient of its own, where that is small beside the data.
+            small = self.start.size < _OWN_GRADIENT * hypothesis.work(self.inputs)
+            rows = -(-n // threads) if small else n
         elif made and not held:
             rows = max(64, (_MADE_BYTES if threads > 1 else _BLOCK_BYTES) // (itemsize * d))
         elif risk.cuts_freely:

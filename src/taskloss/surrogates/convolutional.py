@@ -94,7 +94,7 @@ class ConvolutionalFenchelYoung(Surrogate):
     def outputs(self) -> Embedding:
         if self.embedding is None:
             raise ValueError(f"{self!r} has no outputs yet: give it an embedding, such as a loss.")
-        if not hasattr(self.embedding, "psi"):
+        if not isinstance(self.embedding, Embedding):
             raise ValueError(f"embedding must be a loss or ListedOutputs, got {self.embedding!r}.")
         return self.embedding
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,6 +15,7 @@ Array = Any
 _MOST_LISTED = 256  # outputs up to which a list is quicker than asking for one at a time
 
 
+@runtime_checkable
 class Embedding(Protocol):
     """What a surrogate asks of the outputs z that it is bound to; every loss answers it."""
 
