@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .linear import linear_program
 from .problem import Problem
 from .scaled import ROUNDING, Scaled
-
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class Regions:
@@ -44,22 +43,19 @@ class Regions:
         return scaled.points.T, *none, np.ones((1, m)), np.ones(1), [(0.0, 1.0)] * m
 
     def _deepest(self, z: int) -> tuple[bool, np.ndarray | None, float]:
-        from scipy.optimize import linprog
-
         scaled, problem = self.scaled, self.problem
         rows, levels, _, worst = scaled.optimal(z)
         if worst > problem.rounding:
             return True, None, -worst
         # maximise s <= 1 subject to rows x - s >= levels, inside D
         basis, inside, shift, equal, level, sides = self._domain()
-        result = linprog(
+        result = linear_program(
             np.r_[np.zeros(basis.shape[1]), -1.0],
             A_ub=np.vstack([np.c_[-rows @ basis, np.ones(len(rows))], np.c_[-inside, np.zeros(len(inside))]]),
             b_ub=np.r_[-levels, shift],
             A_eq=np.c_[equal, np.zeros(len(equal))] if len(equal) else None,
             b_eq=level if len(equal) else None,
             bounds=[*sides, (None, 1.0)],
-            options=TIGHT,
         )
         if result.status != 0:
             return False, None, 0.0
@@ -84,8 +80,6 @@ class Regions:
         return self._support[z]
 
     def _positive(self, z: int) -> np.ndarray:
-        from scipy.optimize import linprog
-
         scaled = self.scaled
         n, k = len(scaled.slope), scaled.size
         if n == 0 or scaled.points is not None or self.never(z):
@@ -95,14 +89,13 @@ class Regions:
             return np.ones(n, dtype=bool)
         # maximise sum s_j subject to s_j <= a_j and s_j <= 1e-2: by mixing, every a_j that can be positive is
         rows, levels, _, _ = scaled.optimal(z)
-        result = linprog(
+        result = linear_program(
             np.r_[np.zeros(k), -np.ones(n)],
             A_ub=np.vstack([np.c_[-rows, np.zeros((len(rows), n))], np.c_[-scaled.slope, np.eye(n)]]),
             b_ub=np.r_[-levels + max(-depth, 0.0) + 1e-13, scaled.shift],
             A_eq=np.c_[scaled.equal, np.zeros((len(scaled.equal), n))] if len(scaled.equal) else None,
             b_eq=scaled.level if len(scaled.equal) else None,
             bounds=[*[(None, None)] * k, *[(0.0, 1e-2)] * n],
-            options=TIGHT,
         )
         return result.x[k:] > 1e-9 if result.status == 0 else np.ones(n, dtype=bool)
 

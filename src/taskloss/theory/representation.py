@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import check_whole, real_array
+from .linear import linear_program
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
 VERDICTS = {
@@ -213,8 +214,6 @@ class _Checker:
 
     def _cutting_planes(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Kelley's method on s(., q): finite for the piecewise linear, where Newton has nothing to go by."""
-        from scipy.optimize import linprog
-
         d = self.frame.shape[1]
         w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
         for _ in range(80):
@@ -226,7 +225,7 @@ class _Checker:
             best = min(best, (value, at[0]), key=lambda pair: pair[0])
             planes.append(np.append(slope, -1.0))
             levels.append(slope @ w - value)
-            found = linprog(np.eye(d + 1)[d], A_ub=planes, b_ub=levels, bounds=[(-8, 8)] * d + [(None, None)])
+            found = linear_program(np.eye(d + 1)[d], A_ub=planes, b_ub=levels, bounds=[(-8, 8)] * d + [(None, None)])
             if found.status != 0 or best[0] - found.fun < 1e-7:
                 break
             w = found.x[:d]
