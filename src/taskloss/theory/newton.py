@@ -170,11 +170,13 @@ class _Polish:
             if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
                 return False
             y = np.concatenate([self.x, self.delta])
-            system = np.block([[hessian, matrix.T], [matrix, np.zeros((n, n))]])
-            right = np.concatenate([-gradient, goal - matrix @ y])
+            # near a face the Hessian is large, and rows of length one would pass for rounding beside it
+            unit = max(1.0, float(np.abs(hessian).max(initial=0.0)))
+            system = np.block([[hessian / unit, matrix.T], [matrix, np.zeros((n, n))]])
+            right = np.concatenate([-gradient / unit, goal - matrix @ y])
             answer = np.linalg.lstsq(system, right, rcond=1e-13)[0]
             answer += np.linalg.lstsq(system, right - system @ answer, rcond=1e-13)[0]
-            step, self.prices = answer[: 2 * k], answer[2 * k :]
+            step, self.prices = answer[: 2 * k], unit * answer[2 * k :]
             size = 1.0
             if len(slope):  # a and a' stay positive
                 a, a1 = slope @ self.x + shift, slope @ (self.x + self.eta * self.delta) + shift
