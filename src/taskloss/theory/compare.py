@@ -177,7 +177,7 @@ def compare(
     the bound (2 D M / zeta**(eps))^2 of `sample_size` stays the same when a surrogate is scaled. They are worst-case
     bounds, and order surrogates by what can be promised, not by what will happen on given data.
 
-    A surrogate is known by its registry. One that cannot be built without the loss gives a class method `for_loss(loss)`. One
+    A surrogate is known by its registry. One that cannot be built without the loss has its own class method `for_loss(loss)`. One
     whose excess risk is no Bregman divergence of moments is listed with what `candidates.CALIBRATIONS` knows of it.
 
     Examples

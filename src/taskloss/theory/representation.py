@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import check_whole, real_array
+from ..losses.base import Loss
 from .linear import linear_program
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
@@ -484,7 +485,7 @@ def _as_function(
     surrogate: Any, phi: Any, size: int | None
 ) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
     """S(v, y), phi as rows, and the number of scores."""
-    loss = phi if hasattr(phi, "phi") else None  # in its own embedding
+    loss = phi if isinstance(phi, Loss) else None  # in its own embedding
     phi = loss.phi(loss.labels()) if loss is not None else None if phi is None else _embedding(phi)
     if inspect.isclass(surrogate):
         surrogate = surrogate()
