@@ -15,7 +15,8 @@ from ..polytopes.base import normals
 from .scaled import Multipliers
 
 if TYPE_CHECKING:
-    from .programs import Programs, Proposal
+    from .conic import Proposal
+    from .programs import Programs
 
 
 def polished(
@@ -25,6 +26,8 @@ def polished(
 
     Weights below `near` are taken for zero.
     """
+    if found.ran_off:
+        return found
     try:
         with np.errstate(all="ignore"):  # a wrong guess of the active set runs off, and is noticed
             return _Polish(programs, z, other, eps, reward, found, near).run()
@@ -71,7 +74,7 @@ class _Polish:
         """Rows that hold with equality at the truth: M's hull and the faces that it lies on."""
         scaled, found = self.scaled, self.found
         if found.law is not None:
-            support = scaled.vertices[found.law > self.near * found.law.max()]
+            support = scaled.vertices[found.law >= self.near * found.law.max()]
             rows = normals(support) if len(support) > 1 else np.eye(scaled.size)
             return rows, rows @ support[0]
         slope, shift, equal, level = scaled.inner  # type: ignore[misc]

@@ -96,22 +96,27 @@ class Regions:
         deep, depth = self._look(z)[1:]
         if deep is not None and depth > 1e-9 and (scaled.slope @ deep + scaled.shift > 1e-9).all():
             return np.ones(n, dtype=bool)
-        # maximise sum s_j subject to s_j <= tau a_j and s_j <= 1: as tau grows, every a_j that can be positive reaches 1,
-        # however thin the region is; up to tau = 1e9, far enough above rounding
         rows, levels, _, _ = scaled.optimal(z)
         levels = levels - max(-depth, 0.0)
-        result = linear_program(
-            np.r_[np.zeros(k + 1), -np.ones(n)],
-            A_ub=np.block(
-                [[-rows, levels[:, None], np.zeros((len(rows), n))], [-scaled.slope, -scaled.shift[:, None], np.eye(n)]]
-            ),
-            b_ub=np.zeros(len(rows) + n),
-            A_eq=np.c_[scaled.equal, -scaled.level, np.zeros((len(scaled.equal), n))] if len(scaled.equal) else None,
-            b_eq=np.zeros(len(scaled.equal)) if len(scaled.equal) else None,
-            bounds=[*[(None, None)] * k, (0.0, 1e9), *[(0.0, 1.0)] * n],
-        )
-        zero = result.x[k + 1 :] < 0.5 if result.status == 0 else np.zeros(n, dtype=bool)
-        return ~zero if zero.any() and self._vanish(z, zero, levels) else np.ones(n, dtype=bool)
+        for largest in (1e9, 1e6, 1e3):  # the larger, the thinner a region may be, and the harder for the solver
+            # maximise sum s_j subject to s_j <= tau a_j and s_j <= 1: as tau grows, every a_j that can be positive reaches 1
+            slack = levels - 1e-13
+            above = np.hstack([-rows, slack[:, None], np.zeros((len(rows), n))])
+            inside = np.hstack([-scaled.slope, -scaled.shift[:, None], np.eye(n)])
+            result = linear_program(
+                np.r_[np.zeros(k + 1), -np.ones(n)],
+                A_ub=np.vstack([above, inside]),
+                b_ub=np.zeros(len(rows) + n),
+                A_eq=np.c_[scaled.equal, -scaled.level, np.zeros((len(scaled.equal), n))]
+                if len(scaled.equal)
+                else None,
+                b_eq=np.zeros(len(scaled.equal)) if len(scaled.equal) else None,
+                bounds=[*[(None, None)] * k, (0.0, largest), *[(0.0, 1.0)] * n],
+            )
+            if result.status == 0:
+                zero = result.x[k + 1 :] < 0.5
+                return ~zero if zero.any() and self._vanish(z, zero, levels) else np.ones(n, dtype=bool)
+        return np.ones(n, dtype=bool)
 
     def _vanish(self, z: int, zero: np.ndarray, levels: np.ndarray) -> bool:
         """Whether these a_j are zero wherever z is optimal, by prices w: a_j's sum + w (rows x - levels) <= 0 on all of D."""
