@@ -19,7 +19,7 @@ from .certificate import Certificate
 from .closed import closed_form
 from .convolved import linear_calibration
 from .costs import Cost, pass_cost
-from .learning import _canonical_gradient, _examples, _gradient
+from .learning import Ball, canonical_gradient, examples_needed
 from .problem import matched
 
 FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, take seconds
@@ -147,7 +147,7 @@ def describe(
     gradient = _slope(zeta, loss, surrogate, radius, kappa) if math.isfinite(radius) else None
     examples = (math.nan,) * len(levels)
     if gradient is not None and zeta is not None:
-        examples = tuple(_examples(height, radius, gradient, confidence) for height in heights)
+        examples = tuple(examples_needed(height, radius, gradient, confidence) for height in heights)
     cost = pass_cost(surrogate, size)
     return Candidate(name, tuple(same), surrogate, loss, zeta, found, size, constants, radius, gradient, examples, cost)
 
@@ -169,11 +169,11 @@ def _slope(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: fl
     """M, the bound on the gradients' norm, or None where none is known."""
     if isinstance(zeta, Calibration):
         try:
-            return _gradient(zeta, radius, kappa)[0]
+            return Ball(zeta, radius, kappa).gradient()[0]
         except ValueError:
             return None
     if surrogate.canonical and surrogate.smoothness is not None:
-        return _canonical_gradient(surrogate, loss.polytope, surrogate.smoothness, radius, kappa)[0]
+        return canonical_gradient(surrogate, loss.polytope, surrogate.smoothness, radius, kappa)[0]
     return None
 
 

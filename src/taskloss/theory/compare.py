@@ -13,7 +13,7 @@ from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .candidates import Candidate, builders, describe, fitted, generality, same_function
 from .certificate import Certificate
-from .learning import _positive, _tail
+from .learning import positive, tail
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def compare(
     'all-thresholds (logistic)'
     """
     task = Loss.resolve(loss)
-    _positive(kappa=kappa, **({} if radius is None else {"radius": radius}))
-    _tail(confidence)
+    positive(kappa=kappa, **({} if radius is None else {"radius": radius}))
+    tail(confidence)
     if not 0 < noise < 1:
         raise ValueError(f"noise must be between 0 and 1, got {noise}.")
     refused: dict[str, str] = {}

@@ -122,7 +122,7 @@ def _pieces(loss: Loss, points: np.ndarray | None) -> tuple[np.ndarray, np.ndarr
     return psi @ frame, offset + psi @ centre
 
 
-def _diameter(points: np.ndarray) -> float:
+def diameter(points: np.ndarray) -> float:
     gram = points @ points.T
     squares = np.diag(gram)
     return float(np.sqrt(max((squares[:, None] + squares - 2 * gram).max(), 0.0)))
@@ -199,7 +199,7 @@ def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     psi = np.asarray(resolved.psi(resolved.outputs()), dtype=float)
     phi = np.asarray(resolved.polytope.vertices(), dtype=float)
     if improved:
-        size = (_diameter(psi) * _diameter(phi)) ** 2 / 2
+        size = (diameter(psi) * diameter(phi)) ** 2 / 2
     else:
         size = 8 * float((psi**2).sum(1).max() * (phi**2).sum(1).max())
     levels = np.asarray(eps, dtype=float) ** 2
