@@ -228,6 +228,11 @@ def draw_eps(rng: np.random.Generator, largest: float) -> float:
     return float(largest * shares[choice])
 
 
+def linear(kind: str, rows: np.ndarray, constant: Any) -> dict[str, Any]:
+    """rows @ x + constant >= 0 ("ineq") or = 0 ("eq"), as SLSQP takes it."""
+    return {"type": kind, "fun": lambda x: rows @ x + constant, "jac": lambda x: rows}
+
+
 # -- rational arithmetic ---------------------------------------------------------------------------------------------
 
 
@@ -342,11 +347,12 @@ class Search:
             targets = [
                 point + s * t * size * way for point in phi for way in ways for t in (0.1, 1, 10, 1e3) for s in (-1, 1)
             ]
-        for u in targets:
-            z = int((self.psi @ u + self.offset).argmin())
-            for q in np.eye(len(phi)):
+        behind = self.case.costs - self.case.costs.min(0)
+        picks = (np.array(targets) @ self.psi.T + self.offset).argmin(1)
+        for z, u in zip(picks.tolist(), targets, strict=True):
+            for y in np.flatnonzero(behind[z] >= self.eps * (1 - 1e-12)):
                 with np.errstate(all="ignore"):
-                    self.note(z, q, u, q @ phi - u)
+                    self.note(z, np.eye(len(phi))[y], u, phi[y] - u)
 
     def local(self) -> None:
         """SLSQP in the law q of the truth and w with u = u' - eta w, eta the size of the step, from a random start."""
@@ -381,15 +387,15 @@ class Search:
             return out if np.isfinite(out) else 1e12
 
         level = self.offset - self.offset[z]
+        # all constraints are linear in x = (q, w): u = [phi', -eta I] x
+        to_u, size = np.hstack([phi.T, -eta * np.eye(k)]), np.abs(gains).max()
         constraints = [
-            {"type": "ineq", "fun": lambda x: (gains @ x[:m] - self.eps) / np.abs(gains).max()},
-            {"type": "ineq", "fun": lambda x: (rows @ parts(x)[0] + level) / lengths / eta},
-            {"type": "eq", "fun": lambda x: x[:m].sum() - 1},
+            linear("ineq", np.r_[gains / size, np.zeros(k)][None], -self.eps / size),
+            linear("ineq", rows @ to_u / lengths[:, None] / eta, level / lengths / eta),
+            linear("eq", np.r_[np.ones(m), np.zeros(k)][None], -1.0),
+            linear("ineq", rule.rows @ to_u, -rule.levels),
+            linear("eq", np.hstack([np.zeros((len(rule.equal), m)), rule.equal]), 0.0),
         ]
-        if len(rule.rows):
-            constraints.append({"type": "ineq", "fun": lambda x: rule.rows @ parts(x)[0] - rule.levels})
-        if len(rule.equal):
-            constraints.append({"type": "eq", "fun": lambda x: rule.equal @ x[m:]})
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = minimize(
@@ -397,7 +403,7 @@ class Search:
                 base,
                 method="SLSQP",
                 bounds=[(0, 1)] * m + [(None, None)] * k,
-                constraints=constraints,
+                constraints=[constraint for constraint in constraints if len(constraint["jac"](base))],
                 options={"maxiter": 80},
             )
             if not np.isfinite(found.x).all():
