@@ -27,6 +27,7 @@ class Loss(Part):
     guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
+    coordinatewise: ClassVar[bool] = False  # outputs are all rows of 0 and 1, and each coordinate costs by itself
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
 
     def diagnose(self, given: dict[str, Any], error: Exception) -> None:
@@ -143,6 +144,10 @@ class Loss(Part):
     def variants(self, thresholds: bool = False) -> list[Self]:
         """The same loss in each of its embeddings, the preferred first; with `thresholds` also in that of ordered labels."""
         return [self]
+
+    def _loss_and_moments(self, loss: Any, mu: Any) -> tuple[Loss, Any]:
+        """The loss that judges, and the moments it decodes: what an estimator answers for inputs in the place of moments."""
+        return self if loss is None else Loss.resolve(loss), mu
 
     def embedded_like(self, other: Loss) -> Self:
         """The same loss in another one's embedding, where it has a choice."""

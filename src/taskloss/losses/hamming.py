@@ -19,6 +19,7 @@ class Hamming(Loss):
 
     name = "hamming"
     kind = "indicator"
+    coordinatewise = True
 
     def __init__(self, n_labels: int | None = None, weights: Any = None):
         self.n_labels = n_labels

@@ -34,6 +34,7 @@ class Surrogate(Part):
     `differentiable`: h is, inside D, so that moments leave open no more of their scores than the link does.
     """
 
+    name: ClassVar[str] = ""  # of one that is not registered
     guarded = ("potential", "link", "inverse_link", "divergence", "value", "gradient", "value_and_gradient")
     canonical: ClassVar[bool] = True
     ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
@@ -119,6 +120,11 @@ class Surrogate(Part):
 
     def _sized(self, polytope: Polytope) -> Self:
         return self
+
+    @classmethod
+    def for_loss(cls, loss: Any) -> Self:
+        """An instance to compare with others on a loss; one that cannot be built without the loss takes what it needs from it."""
+        return cls()
 
     def bind_outputs(self, embedding: Embedding) -> Self:
         """The same surrogate with the outputs of a loss, where it takes them; refuses other outputs than it has."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
-from ..surrogates.convolutional import ConvolutionalFenchelYoung
 from .problem import matched
 
 
@@ -70,7 +69,7 @@ def linear_calibration(
     0.01
     """
     loss, bound = matched(Loss.resolve(loss), surrogate)
-    if not isinstance(bound, ConvolutionalFenchelYoung):
+    if bound.differentiable:
         raise ValueError(f"{bound!r} is not convolved with a loss: its calibration function is tl.theory.calibration.")
     if decision not in ("likeliest", "drawn"):
         raise ValueError(f"decision must be 'likeliest' or 'drawn', got {decision!r}.")
