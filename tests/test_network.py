@@ -51,8 +51,7 @@ def test_a_linear_module_is_linear(task):
     train = make(0)
     exact = clone(estimator).fit(*train)
     hypothesis = Torch(linear, "lbfgs", lr=1.0, max_epochs=12, batch_size=ALL, optimizer__line_search_fn="strong_wolfe")
-    if task == "own thresholds" or not train:
-        assert exact.solution_.converged
+    assert exact.solution_.converged
     found = clone(estimator).set_params(hypothesis=hypothesis).fit(*train)
     assert found.solution_.value == pytest.approx(exact.solution_.value, rel=2e-4)
     assert found.solution_.value >= exact.solution_.value - 1e-7
@@ -60,7 +59,7 @@ def test_a_linear_module_is_linear(task):
 
 
 @pytest.mark.parametrize("task", ["costs", "shared thresholds", "listwise", "matching", "sequence"])
-def test_gradients_of_batches_average_to_that_of_the_whole(task, monkeypatch):
+def test_gradients_of_batches_average_to_that_of_the_whole(task):
     """One epoch of tiny steps moves the parameters along minus the gradient of the penalised risk, weights included."""
     estimator, make = TASKS[task]
     moves = {}
@@ -69,7 +68,7 @@ def test_gradients_of_batches_average_to_that_of_the_whole(task, monkeypatch):
         model = clone(estimator).set_params(hypothesis=hypothesis, alpha=0.5).fit(*make(0))
         node = getattr(model.theta_, "node", model.theta_)
         first = training.build(hypothesis, node.n_inputs, len(node.start), torch.device("cpu")).state_dict()
-        batches = -(-model.solution_.evaluations // 1) and (1 if size == ALL else _batches(make(0), size))
+        batches = 1 if size == ALL else _batches(make(0), size)
         moves[size] = np.concatenate([(node.state[k] - first[k].numpy()).ravel() / batches for k in first])
     np.testing.assert_allclose(moves[7], moves[ALL], rtol=0.15, atol=0.05 * np.abs(moves[ALL]).max())
 
@@ -138,7 +137,7 @@ def test_trees_of_nodes():
 def test_a_network_with_ordered_thresholds_of_its_own(data):
     X, y = data
     estimator = tl.OrdinalClassifier(surrogate="cumulative-link", shared=False)
-    model = clone(estimator).set_params(hypothesis=Torch(ordered, lr=0.05, max_epochs=30, fit_intercept=False))
+    model = clone(estimator).set_params(hypothesis=Torch(ordered, lr=0.05, max_epochs=30))
     assert (np.diff(model.fit(X, y).predict_scores(X), axis=1) > 0).all()
     assert model.score(X, y) == pytest.approx(clone(estimator).fit(X, y).score(X, y), abs=0.05)
 
@@ -190,7 +189,8 @@ def test_a_checkpoint_survives_an_interrupt(data, monkeypatch, tmp_path, estimat
     stop_at(monkeypatch, 26)  # fewer steps than in all epochs: it does not begin anew
     model.fit(X, y)
     monkeypatch.undo()
-    exact = {"rtol": 0, "atol": 0 if isinstance(estimator, tl.TaskLossEstimator) and type(estimator) is tl.TaskLossEstimator else 1e-4}  # fmt: skip
+    # thresholds are fitted to a tolerance, from where the last fit ended
+    exact = {"rtol": 0, "atol": 2e-3 if isinstance(estimator, tl.OrdinalClassifier) else 0}
     np.testing.assert_allclose(model.predict_scores(X), whole.predict_scores(X), **exact)
     np.testing.assert_allclose(model.validation_curve_, whole.validation_curve_, atol=1e-3)
     stop_at(monkeypatch, 1)
@@ -257,9 +257,7 @@ def test_modules_of_ones_own(data):
     model = tl.TaskLossEstimator(hypothesis=Torch(made, lr=0.02, max_epochs=10)).fit(X, y)
     assert all(torch.equal(before[name], t) for name, t in made.state_dict().items())  # a fit takes a copy
     assert model.score(X, y) > -0.5
-    np.testing.assert_array_equal(
-        model.predict_scores(X[:1]), model.predict_scores(X)[:1].astype(np.float32)
-    ) if False else np.testing.assert_allclose(model.predict_scores(X[:1]), model.predict_scores(X)[:1], atol=1e-5)
+    np.testing.assert_allclose(model.predict_scores(X[:1]), model.predict_scores(X)[:1], atol=1e-5)  # by running means
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_scores(X), model.predict_scores(X))
     copied = clone(model).fit(X, y)
@@ -280,10 +278,9 @@ def test_sparse_rows_and_single_precision(data):
 def test_files_hold_arrays_by_name(data, estimator, tmp_path):
     X, y = data
     model = clone(estimator).set_params(hypothesis=network(checkpoint=None)).fit(X, y)
-    for file in (tmp_path / "model.skops",):
-        model_files.save(model, file)
-        again = model_files.load(file)  # nobody has to vouch for anything
-        np.testing.assert_array_equal(again.predict_scores(X), model.predict_scores(X))
+    model_files.save(model, tmp_path / "model.skops")
+    again = model_files.load(tmp_path / "model.skops")  # nobody has to vouch for anything
+    np.testing.assert_array_equal(again.predict_scores(X), model.predict_scores(X))
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_scores(X), model.predict_scores(X))
     assert again.hypothesis_ == model.hypothesis_
@@ -320,7 +317,12 @@ def test_parameters_are_parameters(data):
         _ = tl.TaskLossEstimator().fit(X, y).validation_curve_
 
 
-SMALL = Torch(max_epochs=40, lr=0.03, batch_size=ALL, module__hidden=(16,))
+def double(n_inputs, n_scores):
+    """The checks ask for the same numbers to 1e-7, whatever rows come together."""
+    return training.perceptron(n_inputs, n_scores, (16,)).double()
+
+
+SMALL = Torch(double, max_epochs=40, lr=0.03, batch_size=ALL)
 
 
 def exceptions(estimator):
@@ -381,13 +383,19 @@ def test_bad_input_gets_one_sentence(case):
 def test_without_pytorch_the_extra_is_named():
     code = """
 import sys
-sys.modules["torch"] = None
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
 import numpy as np, taskloss as tl
-model = tl.TaskLossEstimator(hypothesis=tl.hypotheses.Torch())
-try:
-    model.fit(np.eye(4), [0, 1, 0, 1])
-except ImportError as error:
-    print(error)
+for hypothesis in (tl.hypotheses.Torch(), tl.hypotheses.Linear(device="cuda"), tl.hypotheses.Nystrom(device="cuda")):
+    try:
+        tl.TaskLossEstimator(hypothesis=hypothesis).fit(np.eye(4), [0, 1, 0, 1])
+    except ImportError as error:
+        print(error)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "taskloss[torch]"' in out.stdout
+    assert out.stdout.count('pip install "taskloss[torch]"') == 3

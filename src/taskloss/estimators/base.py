@@ -128,7 +128,9 @@ class Minimiser:
         """With trees or a network: the held-out task loss after 0, 1, ... rounds or epochs, also of those that were not kept; empty where
         nothing was held out."""
         if not isinstance(self._found, Trained):
-            raise AttributeError(f"{self.hypothesis_!r} watches no held-out task loss: use Boosting(...) or Torch(...).")
+            raise AttributeError(
+                f"{self.hypothesis_!r} watches no held-out task loss: use Boosting(...) or Torch(...)."
+            )
         return self._found.curve
 
 

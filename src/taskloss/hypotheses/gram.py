@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._arrays import array_namespace
 from .._checks import real_array
 from .base import Array, row_blocks
 from .places import HOST, Host, place_of
@@ -43,7 +44,9 @@ class Gram:
             self._fold(centres)
 
     def __getstate__(self) -> dict[str, Any]:  # a file need not hold the centres twice
-        return {key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift", "_there")}
+        return {
+            key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift", "_there")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= {"device": None} | state
@@ -111,9 +114,12 @@ class Gram:
     def _dense_rbf(self, X: np.ndarray) -> Any:
         place = self.place
         if getattr(self, "_there", (None,))[0] is not place:
-            self._there = place, place.put(np.vstack([self._inputs, self._ends]))
-        x = X - self._shift
-        return place.exp(place.put(np.column_stack([x, _squares(x), np.ones(len(x))])) @ self._there[1])
+            self._there = place, place.put(np.vstack([self._inputs, self._ends])), place.put(self._shift)
+        _, folded, shift = self._there
+        x = place.put(X) - shift
+        xp = array_namespace(x)
+        squares = xp.sum(x * x, axis=1)[:, None]
+        return place.exp(xp.concat([x, squares, xp.ones_like(squares)], axis=1) @ folded)
 
 
 def gram(

@@ -35,10 +35,6 @@ class Linear(Hypothesis):
         self.shared = shared
         self.device = device
 
-    @classmethod
-    def examples(cls) -> list[Self]:
-        return [cls(), cls(fit_intercept=False)]
-
     def current(self) -> Hypothesis:
         """`shared=True` became `Thresholds(node)`, for any node."""
         if isinstance(getattr(self, "shared", ""), str):  # kernels, which are linear too, never had it

@@ -23,8 +23,10 @@ class Network(Trained):
         self.start, self.n_inputs, self.state, self.epochs = start, n_inputs, state, epochs
         self.curve = np.asarray(curve, dtype=float)
 
+        self.module: Any = None  # made of the state when it is first asked for
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_module"}
+        return {**self.__dict__, "module": None}
 
 
 class Torch(SelfTrained):
@@ -150,9 +152,9 @@ class Torch(SelfTrained):
     def predict(self, theta: Network, inputs: Inputs) -> np.ndarray:
         from ..torch.training import restored, scores_of
 
-        if "_module" not in theta.__dict__:
-            theta._module = restored(self, theta)
-        return scores_of(theta._module, inputs, self.precision) + theta.start
+        if theta.module is None:
+            theta.module = restored(self, theta)
+        return scores_of(theta.module, inputs, self.precision) + theta.start
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("A network has no coefficients: theta_.state has its parameters by name.")

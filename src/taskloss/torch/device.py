@@ -6,6 +6,7 @@ derivatives go to the device again. What crosses is a few numbers for each row.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from functools import cached_property
 from typing import Any
@@ -42,7 +43,27 @@ class DeviceRows:
 
     def __matmul__(self, w: np.ndarray) -> np.ndarray:
         there = torch.from_numpy(np.ascontiguousarray(w, dtype=self.dtype)).to(self.rows.device)
-        return to_numpy(self.rows @ there)
+        return fetch(self.rows @ there)
+
+
+def fetch(a: Tensor) -> np.ndarray:
+    """A tensor's numbers on the host. From a GPU they come into pinned memory, which PyTorch uses again and which needs no page to be found."""
+    if a.device.type != "cuda":
+        return to_numpy(a)
+    here = torch.empty(a.shape, dtype=a.dtype, pin_memory=True)
+    here.copy_(a, non_blocking=True)
+    torch.cuda.current_stream(a.device).synchronize()
+    return here.numpy()
+
+
+_own = threading.local()  # a stream for each thread, so that one's copies run beside another's products
+
+
+def _on_own_stream(device: torch.device) -> None:
+    if device.type == "cuda" and threading.current_thread() is not threading.main_thread():
+        if getattr(_own, "stream", None) is None:
+            _own.stream = torch.cuda.Stream(device)
+        torch.cuda.set_stream(_own.stream)
 
 
 class Device(Host):
@@ -59,10 +80,11 @@ class Device(Host):
         return Room(min(_BLOCK_BYTES, free // (6 * blas_threads())), free // 2)
 
     def put(self, a: Any) -> Tensor:
+        _on_own_stream(self.device)
         return torch.from_numpy(np.ascontiguousarray(a)).to(self.device)
 
     def get(self, a: Any) -> np.ndarray:
-        return to_numpy(a)
+        return fetch(a)
 
     def rows(self, a: Any) -> DeviceRows:
         if isinstance(a, Tensor):
@@ -74,7 +96,7 @@ class Device(Host):
     def _csr(self, a: Any) -> Tensor:
         parts = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
             return torch.sparse_csr_tensor(*parts, size=a.shape, check_invariants=False).to(self.device)
 
     def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:

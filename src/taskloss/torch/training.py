@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import pathlib
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -335,7 +336,7 @@ class Training:
             if same:
                 self.module.load_state_dict(state["module"])
                 self.optimizer.load_state_dict(state["optimizer"])
-        except (KeyError, RuntimeError, ValueError, EOFError, OSError, TypeError) as error:
+        except (KeyError, RuntimeError, ValueError, EOFError, OSError, TypeError, pickle.UnpicklingError) as error:
             raise ValueError(f"checkpoint={str(path)!r} is no file of this network: delete it, or give another path.") from error  # fmt: skip
         if not same:
             raise ValueError(
