@@ -51,7 +51,12 @@ MAY_IMPORT = {
     "losses": {"polytopes", "data"},  # data: the scorer that `loss.scorer()` makes
     "polytopes": {"_compiled"},
     "surrogates": {"polytopes"},
-    "hypotheses": {"polytopes", "solvers", "_compiled"},  # solvers: what a fit ended with
+    "hypotheses": {
+        "polytopes",
+        "solvers",
+        "_compiled",
+        "torch",
+    },  # solvers: what a fit ended with; torch: when asked for
     "solvers": set(),
     "objectives": {"surrogates", "polytopes", "hypotheses", "solvers", "_compiled"},
     "theory": {"losses", "polytopes", "surrogates"},

@@ -195,13 +195,13 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(
         ["n_classes", "n_labels", "n_items", "n_rows", "n_columns", "n_states", "length", "max_size"], _size
     ),
-    **dict.fromkeys(["memory", "max_iter", "max_inner", "batch_size", "n"], check_whole),
+    **dict.fromkeys(["memory", "max_iter", "max_inner", "max_epochs", "batch_size", "n"], check_whole),
     **dict.fromkeys(["horizon", "at"], _size),
     **dict.fromkeys(
         ["fit_intercept", "warm_start", "outliers", "prefit", "vectorised", "scale", "normalise", "boundaries"],
         check_flag,
     ),
-    **dict.fromkeys(["radius", "beta"], _positive),
+    **dict.fromkeys(["radius", "beta", "lr"], _positive),
     **dict.fromkeys(["step", "cap"], _or_none(check_number, above=0)),
     **dict.fromkeys(["low", "coef0"], check_number),
     **dict.fromkeys(["unary", "pairwise", "allowed", "state_weights"], _or_none(real_array)),

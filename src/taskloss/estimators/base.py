@@ -17,6 +17,7 @@ from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.boosting import Ensemble
+from ..hypotheses.trained import Trained
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
 from ..model_files import Portable
@@ -115,15 +116,18 @@ class Minimiser:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
-    # -- what a fit with trees has -----------------------------------------------------------------------------------
+    # -- what a fit with trees or a network has ----------------------------------------------------------------------
+
+    @property
+    def _found(self) -> Any:
+        check_is_fitted(self)
+        return getattr(self.theta_, "node", self.theta_)
 
     @property
     def _ensemble(self) -> Ensemble:
-        check_is_fitted(self)
-        found = getattr(self.theta_, "node", self.theta_)
-        if not isinstance(found, Ensemble):
+        if not isinstance(self._found, Ensemble):
             raise AttributeError(f"{self.hypothesis_!r} has no trees: use hypothesis=Boosting(...).")
-        return found
+        return self._found
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -137,8 +141,13 @@ class Minimiser:
 
     @property
     def validation_curve_(self) -> np.ndarray:
-        """With trees: the held-out task loss after 0, 1, ... rounds, also of those that were not kept; empty where nothing was held out."""
-        return self._ensemble.curve
+        """With trees or a network: the held-out task loss after 0, 1, ... rounds or epochs, also of those that were not kept; empty where
+        nothing was held out."""
+        if not isinstance(self._found, Trained):
+            raise AttributeError(
+                f"{self.hypothesis_!r} watches no held-out task loss: use Boosting(...) or Torch(...)."
+            )
+        return self._found.curve
 
 
 class Decoder(Portable, ClassifierMixin, BaseEstimator):

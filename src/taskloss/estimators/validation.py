@@ -11,7 +11,7 @@ import numpy as np
 from ..hypotheses.base import Holdout, Hypothesis
 from ..objectives import Monitor, ScoreRisk
 
-_NO_USE = "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...), or leave it out."
+_NO_USE = "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...) or Torch(early_stopping=...), or leave it out."
 
 
 class Judge(NamedTuple):

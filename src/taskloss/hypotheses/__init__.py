@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .boosting import Boosting as Boosting
     from .kernel import Kernel as Kernel
     from .linear import Linear as Linear
+    from .network import Torch as Torch
     from .nystrom import Nystrom as Nystrom
     from .structured import Structured as Structured
     from .thresholds import Thresholds as Thresholds

@@ -163,6 +163,11 @@ class Hypothesis(Part):
         return False
 
     @property
+    def room(self) -> Any:
+        """A `Room` for features, where products with them run on a device; None on the host."""
+        return None
+
+    @property
     def makes_features(self) -> bool:
         """Whether the features are more than the inputs themselves: dense, and made anew in every pass."""
         return False
@@ -194,10 +199,11 @@ class Hypothesis(Part):
     def predict(self, theta: Array, inputs: Inputs) -> Scores:
         """The scores of any number of rows; features are made block by block."""
         coefficients = self.expand(theta).astype(inputs.dtype, copy=False)
-        if not self.makes_features:
+        if not self.makes_features and (self.room is None or self.sparse(inputs)):
             executor = Executor.for_work(self.work(inputs) * coefficients.shape[-1])
             return self.scores(coefficients, self.features(inputs, executor))
-        blocks = row_blocks(inputs, max(256, _FEATURE_BYTES // (8 * self.width(inputs.shape[-1]))))
+        size = _FEATURE_BYTES if self.room is None else self.room.block
+        blocks = row_blocks(inputs, max(256, size // (8 * self.width(inputs.shape[-1]))))
         parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]
         return np.concatenate(parts) if parts else self.scores(coefficients, self.features(inputs))
 

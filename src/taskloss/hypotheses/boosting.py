@@ -8,15 +8,16 @@ from typing import Any, Self
 import numpy as np
 
 from ..solvers.base import Interrupted, Solution, Status
-from .base import Array, Holdout, Hypothesis, Inputs
+from .base import Array, Hypothesis, Inputs
 from .boosters import Library, check_parameters, thread_count
 from .mixed import MixedRows, read_mixed
+from .trained import SelfTrained, Trained
 
 _CURVATURES = ("auto", "diagonal", "bound", "library")
 _IDLE = 10  # rounds without a split in a row after which there will be none
 
 
-class Ensemble:
+class Ensemble(Trained):
     """The parameters of `Boosting`: constants, and models whose trees add up, each in its library's own text format.
 
     curve: the held-out task loss before each round, and after the last.
@@ -62,7 +63,7 @@ class Ensemble:
         return gains / (gains.sum() or 1.0)
 
 
-class Boosting(Hypothesis):
+class Boosting(SelfTrained):
     """g(x) = c + a sum of trees for each score, grown by LightGBM or XGBoost, one Newton step on the risk a round.
 
     It needs only the risk's gradient and curvature in score space, once a round, and so serves every task and every
@@ -134,17 +135,6 @@ class Boosting(Hypothesis):
     def examples(cls) -> list[Self]:
         return [cls(n_estimators=5, min_child_samples=2), cls("xgboost", n_estimators=5)]
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {**super().get_params(deep), **self.params}
-
-    def set_params(self, **params: Any) -> Self:
-        own = self._get_param_names()
-        self.params = {**self.params, **{name: value for name, value in params.items() if name not in own}}
-        for name in own:
-            if name in params:
-                setattr(self, name, params[name])
-        return self
-
     # -- inputs ------------------------------------------------------------------------------------------------------
 
     @property
@@ -170,31 +160,15 @@ class Boosting(Hypothesis):
             raise ValueError(f"n_estimators must be a whole number of rounds, at least 1, got {self.n_estimators!r}.")
         if not (isinstance(self.learning_rate, numbers.Real) and 0 < self.learning_rate < np.inf):
             raise ValueError(f"learning_rate must be a finite number above zero, got {self.learning_rate!r}.")
-        patience = self.early_stopping
-        whole = isinstance(patience, numbers.Integral) and not isinstance(patience, bool)
-        if patience is not None and not (whole and patience >= 1):
-            raise ValueError(f"early_stopping must be a number of rounds, at least 1, or None, got {patience!r}.")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must be a share between 0 and 1, got {self.validation_fraction!r}: to judge by data of your own, "
-                "pass validation=... to fit."
-            )
+        self._check_stopping("rounds")
         if self.curvature not in _CURVATURES:
             raise ValueError(f"curvature must be one of {', '.join(map(repr, _CURVATURES))}, got {self.curvature!r}.")
-        if patience is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
+        if self.early_stopping is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
             raise ValueError(
                 "'dart' changes trees after they were grown, so that the rounds up to the best cannot be kept: use early_stopping=None."
             )
 
     # -- training ----------------------------------------------------------------------------------------------------
-
-    @property
-    def trained(self) -> bool:
-        return True
-
-    @property
-    def holdout(self) -> Holdout | None:
-        return None if self.early_stopping is None else Holdout(self.validation_fraction, self.random_state)
 
     def _factor(self, risk: Any) -> float:
         """What the diagonal curvature is multiplied with."""
@@ -279,9 +253,6 @@ class Boosting(Hypothesis):
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("Trees have no coefficients: see feature_importances_.")
-
-    def constants(self, theta: Ensemble, inputs: int) -> np.ndarray:
-        return theta.start
 
 
 def _values(inputs: Inputs) -> Any:

@@ -42,6 +42,10 @@ class Composed(Hypothesis):
         return self._node.fit_intercept
 
     @property
+    def room(self) -> Any:
+        return self._node.room
+
+    @property
     def makes_features(self) -> bool:
         return self._node.makes_features
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
-from .._blas import serial_blas
+from .._arrays import array_namespace
 from .._checks import real_array
 from .base import Array, row_blocks
+from .places import HOST, Host, place_of
 
 _UNIT_DIAGONAL = ("rbf", "laplacian", "cosine")
 _NEGATIVE = 1e-7  # an eigenvalue this far below zero, relative to the largest, is no rounding error
-_SMALL = 1500  # up to here one BLAS thread costs little, and on a busy machine several wait for each other far longer
 _PAIRS = 64  # rows whose pairs are formed at one time to read a diagonal
 
 
@@ -34,8 +34,9 @@ class Gram:
         degree: float = 3,
         coef0: float = 1,
         params: Any = None,
+        device: Any = None,
     ):
-        self.kernel, self.centres = kernel, centres
+        self.kernel, self.centres, self.device = kernel, centres, device
         self.gamma, self.degree, self.coef0, self.params = gamma, degree, coef0, params or {}
         if isinstance(kernel, str):
             check_name(kernel)
@@ -43,16 +44,28 @@ class Gram:
             self._fold(centres)
 
     def __getstate__(self) -> dict[str, Any]:  # a file need not hold the centres twice
-        return {key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift")}
+        return {
+            key: value for key, value in self.__dict__.items() if key not in ("_inputs", "_ends", "_shift", "_there")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state
+        self.__dict__ |= {"device": None} | state
         if self.kernel == "rbf":
             self._fold(self.centres)
 
     @property
     def size(self) -> int:
         return self.centres.shape[0] if hasattr(self.centres, "shape") else len(self.centres)
+
+    @property
+    def place(self) -> Any:
+        return place_of(self.device)
+
+    def at(self, X: Any) -> Any:
+        """The same values where products with them run. The Gaussian kernel of dense rows is made there, others come from here."""
+        if self.kernel == "rbf" and not sparse.issparse(X) and not sparse.issparse(self.centres):
+            return self._dense_rbf(X)
+        return self.place.put(self(X))
 
     def __call__(self, X: Any) -> np.ndarray:
         if isinstance(self.kernel, str):
@@ -90,16 +103,23 @@ class Gram:
         self._ends = np.stack([np.full(c.shape[0], -gamma), -gamma * _squares(c)])
 
     def _rbf(self, X: Any) -> np.ndarray:
-        if sparse.issparse(X) or sparse.issparse(self.centres):
-            k = X @ self._inputs if sparse.issparse(self.centres) else (X @ self._inputs - self._shift @ self._inputs)
-            k = k.toarray() if sparse.issparse(k) else np.asarray(k)
-            squares = _squares(X - self._shift if not sparse.issparse(X) else X)
-            k += squares[:, None] * self._ends[0] + self._ends[1]
-        else:
-            x = X - self._shift
-            k = np.column_stack([x, _squares(x), np.ones(len(x))]) @ np.vstack([self._inputs, self._ends])
-        np.minimum(k, 0.0, out=k)  # rounding may leave a distance below zero
-        return np.exp(k, out=k)
+        if not sparse.issparse(X) and not sparse.issparse(self.centres):
+            return self.place.get(self._dense_rbf(X))
+        k = X @ self._inputs if sparse.issparse(self.centres) else (X @ self._inputs - self._shift @ self._inputs)
+        k = k.toarray() if sparse.issparse(k) else np.asarray(k)
+        squares = _squares(X - self._shift if not sparse.issparse(X) else X)
+        k += squares[:, None] * self._ends[0] + self._ends[1]
+        return HOST.exp(k)
+
+    def _dense_rbf(self, X: np.ndarray) -> Any:
+        place = self.place
+        if getattr(self, "_there", (None,))[0] is not place:
+            self._there = place, place.put(np.vstack([self._inputs, self._ends])), place.put(self._shift)
+        _, folded, shift = self._there
+        x = place.put(X) - shift
+        xp = array_namespace(x)
+        squares = xp.sum(x * x, axis=1)[:, None]
+        return place.exp(xp.concat([x, squares, xp.ones_like(squares)], axis=1) @ folded)
 
 
 def gram(
@@ -111,6 +131,7 @@ def gram(
     params: Any,
     X: Any,
     weights: np.ndarray | None = None,
+    device: Any = None,
 ) -> Gram:
     """A kernel at its centres, with gamma "scale" taken from the rows of X as they are weighed."""
     if isinstance(gamma, str):
@@ -119,7 +140,7 @@ def gram(
         gamma = None if kernel == "precomputed" or callable(kernel) else _scale(X, weights)
     elif gamma is not None and not gamma > 0:
         raise ValueError(f"gamma must be a number above zero, 'scale' or None, got {gamma!r}.")
-    return Gram(kernel, centres, gamma, degree, coef0, params)
+    return Gram(kernel, centres, gamma, degree, coef0, params, device)
 
 
 def check_name(kernel: str) -> None:
@@ -133,7 +154,7 @@ def check_name(kernel: str) -> None:
 
 
 def spectrum(
-    k: np.ndarray, centre: bool, weights: np.ndarray | None = None
+    k: np.ndarray, centre: bool, weights: np.ndarray | None = None, place: Host = HOST
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Eigenvalues (zero where rounding hides them), eigenvectors as columns, and the column means of a kernel matrix,
     which it overwrites.
@@ -152,7 +173,7 @@ def spectrum(
         k -= (k @ weights / n)[:, None]
     k *= root
     k *= root[:, None]
-    values, vectors = eigh(k)
+    values, vectors = place.eigh(k)
     if values[0] < -_NEGATIVE * max(values[-1], 1e-7 * scale):
         raise ValueError(
             f"The kernel is not positive definite: its matrix on the training points has eigenvalues from {values[0]:.3g} to "
@@ -164,14 +185,6 @@ def spectrum(
             vectors[rows] -= np.outer(root[rows], constant)
     values[values < n * np.finfo(float).eps * scale] = 0.0
     return values, vectors, mean
-
-
-def eigh(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and eigenvectors of a symmetric matrix, which it overwrites."""
-    if len(a) == 1:  # for which SciPy 1.13 asks LAPACK for too little room
-        return a[0].copy(), np.ones((1, 1))
-    with serial_blas(len(a) <= _SMALL):
-        return linalg.eigh(a, driver="evd", overwrite_a=True, check_finite=False)
 
 
 def check_symmetric(k: np.ndarray) -> None:

@@ -32,6 +32,7 @@ class Kernel(Linear):
     name = "kernel"
     basis_: Any
     scale_: float  # the mean of k(x, x), in units of which a penalty is weak or strong
+    device = None
     weights_: np.ndarray | None = None  # of the training points, where these are the centres; one on average
 
     def __init__(
@@ -65,6 +66,7 @@ class Kernel(Linear):
         return True
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
+        super().bind(inputs, weights)
         bound = self.with_params()
         bound._settle(inputs, weights)
         return bound
@@ -122,7 +124,8 @@ class Kernel(Linear):
         self.moments_, self.weights_ = values / n, weights
 
     def _gram(self, centres: Any, X: Any, weights: np.ndarray | None) -> Gram:
-        return gram(self.kernel, centres, self.gamma, self.degree, self.coef0, self.kernel_params, X, weights)
+        params = (self.gamma, self.degree, self.coef0, self.kernel_params)
+        return gram(self.kernel, centres, *params, X, weights, self.device)
 
     # -- from coordinates to coefficients on the centres, and back ---------------------------------------------------
 
@@ -143,23 +146,37 @@ class Kernel(Linear):
         return False
 
     def features(self, inputs: Inputs, executor: Executor = SERIAL) -> np.ndarray:
-        return self.gram_(inputs)
+        return self.gram_(inputs) if self.room is None else self._place.rows(self.gram_.at(inputs))
+
+    @property
+    def _basis(self) -> Any:
+        """The basis where products with it run, to which a device is sent it once."""
+        if self.room is None:
+            return self.basis_
+        if "_sent" not in self.__dict__:
+            self._sent = self._place.rows(self.basis_)
+        return self._sent
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_sent"}
 
     def expand(self, theta: Array) -> Array:
         # The intercept in theta is the one at the mean of the features, which makes it uncorrelated with them.
         if self.basis_ is None:
             return theta
         rank = self.basis_.shape[1]
-        a = self.basis_ @ theta[:rank]
+        a = self._basis @ theta[:rank]
         return np.concatenate([a, theta[rank:] - self.mean_ @ a])
 
     def contract(self, gradient: Array) -> Array:
         m = len(self.mean_)
         constants = gradient[m:]
-        return np.concatenate([self.basis_.T @ (gradient[:m] - self.mean_[:, None] * constants.sum(0)), constants])
+        return np.concatenate([self._basis.T @ (gradient[:m] - self.mean_[:, None] * constants.sum(0)), constants])
 
     def coordinates(self, inputs: Inputs) -> np.ndarray:
-        return (self.gram_(inputs) - self.mean_) @ self.basis_
+        place = self._place
+        basis = self.basis_ if self.room is None else self._basis.rows
+        return place.get((self.gram_.at(inputs) - place.put(self.mean_)) @ basis)
 
     def coordinates_of(self, inputs: Inputs, rows: slice) -> np.ndarray:
         # At the centres H K T = D^-1 U S^(1/2), which needs no kernel values and loses no digits where S is small.

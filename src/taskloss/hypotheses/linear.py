@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
 from ..parallel import SERIAL, Executor
 from .base import Array, Hypothesis, Inputs, Moments, row_blocks
+from .places import place_of
 from .sparse_products import ThreadedSparse, product
 
 MOMENTS_LIMIT = 1500  # features up to which their d x d second moments are worth their cost
@@ -20,14 +21,19 @@ _HEAD_SHARE = 0.1  # if they hold at least this share of all squares
 class Linear(Hypothesis):
     """g(x) = W x + b, for dense or CSR rows. The intercept b is not penalised.
 
+    device: where products with the rows run, such as "cuda" (`pip install "taskloss[torch]"`); None is this machine's cores. The fit is the
+    same; rows are held on the device where they fit, and go there block by block in each pass where they do not.
+
     theta is (d + 1, k): the weights as columns, then a row of intercepts.
     """
 
     name = "linear"
+    device: Any = None
 
-    def __init__(self, fit_intercept: bool = True, shared: Any = "deprecated"):
+    def __init__(self, fit_intercept: bool = True, shared: Any = "deprecated", device: Any = None):
         self.fit_intercept = fit_intercept
         self.shared = shared
+        self.device = device
 
     def current(self) -> Hypothesis:
         """`shared=True` became `Thresholds(node)`, for any node."""
@@ -48,6 +54,18 @@ class Linear(Hypothesis):
     def separable(self) -> bool:
         return True
 
+    @property
+    def _place(self) -> Any:
+        return place_of(self.device)
+
+    @property
+    def room(self) -> Any:
+        return self._place.room
+
+    def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
+        place_of(self.device, fitting=True)  # a device that is not here is said at once
+        return self
+
     def start(self, inputs: Inputs, scores: np.ndarray) -> np.ndarray:
         constants = scores if self.fit_intercept else np.zeros(len(scores))
         return np.vstack([np.zeros((self.rank(inputs), len(scores))), constants])
@@ -59,6 +77,8 @@ class Linear(Hypothesis):
         return sparse.issparse(inputs)
 
     def features(self, inputs: Inputs, executor: Executor = SERIAL) -> Any:
+        if self.room is not None:
+            return self._place.rows(inputs)
         return ThreadedSparse(inputs, executor) if sparse.issparse(inputs) and executor.compiled else inputs
 
     def scores(self, coefficients: Array, features: Any, out: np.ndarray | None = None) -> np.ndarray:

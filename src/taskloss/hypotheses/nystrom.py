@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from .base import row_blocks
-from .gram import eigh, spectrum, whitening
+from .gram import spectrum, whitening
 from .kernel import Kernel
 
 _CENTRES = 1000
@@ -23,7 +23,8 @@ class Nystrom(Kernel):
 
     n_centres: how many; left out, 1000, or all points where they are fewer. centres: how they are drawn, "uniform" or
     "leverage" (by approximate ridge leverage scores, which favour points that the others explain badly); rows of weight
-    zero are never drawn. Kernel values are held up to 64 MB and made block by block beyond, so that memory grows with m^2
+    zero are never drawn. device: where kernel values are made and multiplied, such as "cuda", as in `Linear`; the Gaussian
+    kernel is made there, others on the host. Kernel values are held up to 64 MB and made block by block beyond, so that memory grows with m^2
     and not with n m.
 
     With all points as centres it equals `Kernel`. theta are coordinates in which the penalty is Euclidean and the
@@ -46,6 +47,7 @@ class Nystrom(Kernel):
         fit_intercept: bool = True,
         shared: Any = "deprecated",
         random_state: Any = 0,
+        device: Any = None,
     ):
         self.n_centres = n_centres
         self.kernel = kernel
@@ -57,6 +59,7 @@ class Nystrom(Kernel):
         self.fit_intercept = fit_intercept
         self.shared = shared
         self.random_state = random_state
+        self.device = device
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -95,22 +98,26 @@ class Nystrom(Kernel):
 
     def _settle_at(self, draws: _Draws, chosen: np.ndarray) -> None:
         """Coordinates for centres at these rows."""
-        X, m = draws.X, len(chosen)
+        X, m, place = draws.X, len(chosen), self._place
         centres = X[np.sort(chosen)]
         self.gram_ = self._gram(centres, X, draws.weights)
-        values, vectors, _ = spectrum(np.array(self.gram_(centres), dtype=float), centre=False)
-        _, white = whitening(values, vectors)
+        values, vectors, _ = spectrum(np.array(self.gram_(centres), dtype=float), False, place=place)
+        white = place.put(whitening(values, vectors)[1])
         rows, share = draws.sample(max(_ROWS * m, min(_MOST_ROWS, 10 * m)))
-        mean, second = np.zeros(m), np.zeros((m, m))
+        mean, second = place.put(np.zeros(m)), place.put(np.zeros((m, m)))
         for block in row_blocks(rows, max(256, (1 << 24) // m)):
-            k = self.gram_(X[rows[block]])
-            mean += share[block] @ k
-            second += k.T @ (k if draws.even else k * (share[block] * len(rows))[:, None])
-        second = white.T @ (second / len(rows) - (np.outer(mean, mean) if self.fit_intercept else 0.0)) @ white
-        moments, turn = eigh((second + second.T) / 2)
-        self.mean_ = mean if self.fit_intercept else np.zeros(m)
+            k = self.gram_.at(X[rows[block]])
+            w = place.put(share[block])
+            mean += w @ k
+            second += k.T @ (k if draws.even else k * (w * len(rows))[:, None])
+        second /= len(rows)
+        if self.fit_intercept:
+            second -= mean[:, None] * mean
+        second = white.T @ second @ white
+        moments, turn = place.eigh((second + second.T) / 2)
+        self.mean_ = place.get(mean) if self.fit_intercept else np.zeros(m)
         self.moments_ = np.maximum(moments[::-1], 0.0)
-        self.basis_ = white @ turn[:, ::-1]
+        self.basis_ = place.get(white @ place.put(turn[:, ::-1]))
 
     def _by_leverage(self, draws: _Draws, first: np.ndarray) -> np.ndarray:
         """Centres drawn in proportion to their ridge leverage scores, which a first, uniform draw estimates.

@@ -83,7 +83,8 @@ class PenalisedRisk:
         dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
         self.blocks = hypothesis.whitened or (dense and risk.cuts_freely)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
-        self.fused = whole_pass(hypothesis, inputs, risk) if self.executor.compiled else None
+        here = self.executor.compiled and hypothesis.room is None
+        self.fused = whole_pass(hypothesis, inputs, risk) if here else None
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
 
     # -- the solver's layout: one column for each independent problem ------------------------------------------------
@@ -107,14 +108,16 @@ class PenalisedRisk:
         hypothesis, risk, n = self.hypothesis, self.risk, self.risk.n_rows
         d, k = hypothesis.width(self.inputs.shape[1]), risk.n_scores
         itemsize, threads = self.inputs.dtype.itemsize, self.executor.threads
-        made = hypothesis.makes_features
-        held = not made or 8 * n * d <= _HELD_BYTES
+        made, room = hypothesis.makes_features or hypothesis.room is not None, hypothesis.room
+        held = not made or hypothesis.sparse(self.inputs) or 8 * n * d <= (_HELD_BYTES if room is None else room.held)
         if self.fused is not None:
             rows = -(-n // threads)  # a thread goes over its share in blocks of its own
         elif hypothesis.sparse(self.inputs):
             # Whole passes side by side, each with a gradient of its own, where that is small beside the data.
             small = self.start.size < _OWN_GRADIENT * hypothesis.work(self.inputs)
             rows = -(-n // threads) if small else n
+        elif room is not None:
+            rows = max(64, room.block // (8 * d)) if risk.cuts_freely or not held else -(-n // threads)
         elif made and not held:
             rows = max(64, (_MADE_BYTES if threads > 1 else _BLOCK_BYTES) // (itemsize * d))
         elif risk.cuts_freely:

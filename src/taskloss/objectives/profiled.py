@@ -22,6 +22,8 @@ class AtTable(ScoreRisk):
     layout: a hypothesis that joins node scores and a table into scores (`Thresholds`, `Structured`).
     """
 
+    table: np.ndarray
+
     def __init__(self, risk: ScoreRisk, layout: Any, table: np.ndarray):
         self.risk, self.layout, self.table = risk, layout, table
         self.weights = risk.weights
@@ -134,8 +136,11 @@ class Profiled(AtTable):
         value, gradient = super().risk_and_gradient(u, out, executor)
         return value + self._problem.penalty(self.table), gradient
 
+    def at_table(self) -> AtTable:
+        return AtTable(self.risk, self.layout, self.table)
+
     def steps(self, factor: float = 1.0) -> Callable[[Array], NewtonStep]:
-        at_table = Steps(AtTable(self.risk, self.layout, self.table), factor)
+        at_table = Steps(self.at_table(), factor)
 
         def step(u: Array) -> NewtonStep:
             self.fit(u)
@@ -154,7 +159,7 @@ class _TableProblem:
         self.layout, self.shape, self.alpha = profile.layout, profile.table.shape, profile.options.alpha
         self.free, self.penalised = profile.layout.table_masks(profile.table)
         self.constant = profile.constant
-        cut = Steps(AtTable(profile.risk, profile.layout, profile.table))
+        cut = Steps(profile.at_table())
         self.parts = [(rows, part.risk) for rows, part in cut.parts if isinstance(part, AtTable)]
         self.executor = cut.executor
         self.inverse: Callable[[Array], Array] | None = None

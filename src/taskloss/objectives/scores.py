@@ -47,6 +47,7 @@ class ScoreRisk(ABC):
     """
 
     weights: np.ndarray  # of the examples; those of a part keep the whole's normalisation
+    table: np.ndarray | None = None  # of constants that are fitted beside the scores, where there is one
 
     # -- shape -------------------------------------------------------------------------------------------------------
 
@@ -216,3 +217,7 @@ class ScoreRisk(ABC):
         from .profiled import Profiled
 
         return Profiled(self, layout, options, table)
+
+    def at_table(self) -> ScoreRisk:
+        """The same risk with the table held where it is, for learners that take many small steps between its fits."""
+        return self

@@ -75,11 +75,12 @@ class Status(enum.Enum):
     )
     PASSED = "Done: one pass over the data, whose bound is in expectation and needs no check at the end."
     GROWN = "Done: all rounds were taken."
-    STOPPED_EARLY = "Done: the held-out task loss no longer improved, and the rounds up to its best are kept."
+    TRAINED = "Done: all epochs were taken."
+    STOPPED_EARLY = "Done: the held-out task loss no longer improved, and the parameters at its best are kept."
     INTERRUPTED = "Interrupted: the best parameters so far are on the exception, as .solution."
 
 
-_DONE = (Status.CONVERGED, Status.PASSED, Status.GROWN, Status.STOPPED_EARLY)
+_DONE = (Status.CONVERGED, Status.PASSED, Status.GROWN, Status.TRAINED, Status.STOPPED_EARLY)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Products with features on a device: the part of a linear fit that grows with rows times features.
+
+Everything else of a fit stays as it is: scores come back to the host, where the risk is one for all layouts, and its
+derivatives go to the device again. What crosses is a few numbers for each row.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from .._blas import blas_threads
+from .._numpy import to_numpy
+from ..hypotheses.places import Host, Room
+from .training import find_device
+
+Tensor = torch.Tensor
+
+_BLOCK_BYTES = 1 << 31  # features at one time where memory is ample: calls are few, and copies run beside products
+_CPU_BYTES = 1 << 26
+
+
+class DeviceRows:
+    """A matrix on a device, for products X @ w and X.T @ v with arrays on the host."""
+
+    def __init__(self, rows: Tensor, transposed: Any = None):
+        self.rows, self._transposed = rows, transposed
+        self.shape = tuple(rows.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(str(self.rows.dtype).removeprefix("torch."))
+
+    @cached_property
+    def T(self) -> DeviceRows:
+        return DeviceRows(self.rows.T if self._transposed is None else self._transposed)
+
+    def __matmul__(self, w: np.ndarray) -> np.ndarray:
+        there = torch.from_numpy(np.ascontiguousarray(w, dtype=self.dtype)).to(self.rows.device)
+        return fetch(self.rows @ there)
+
+
+def fetch(a: Tensor) -> np.ndarray:
+    """A tensor's numbers on the host. From a GPU they come into pinned memory, which PyTorch uses again and which needs no page to be found."""
+    if a.device.type != "cuda":
+        return to_numpy(a)
+    here = torch.empty(a.shape, dtype=a.dtype, pin_memory=True)
+    here.copy_(a, non_blocking=True)
+    torch.cuda.current_stream(a.device).synchronize()
+    return here.numpy()
+
+
+_own = threading.local()  # a stream for each thread, so that one's copies run beside another's products
+
+
+def _on_own_stream(device: torch.device) -> None:
+    if device.type == "cuda" and threading.current_thread() is not threading.main_thread():
+        if getattr(_own, "stream", None) is None:
+            _own.stream = torch.cuda.Stream(device)
+        torch.cuda.set_stream(_own.stream)
+
+
+class Device(Host):
+    """A device of PyTorch's: arrays go there with `put` and come back with `get`."""
+
+    def __init__(self, name: str):
+        self.device = find_device(name)
+
+    @cached_property
+    def room(self) -> Room:  # type: ignore[override]
+        if self.device.type != "cuda":
+            return Room(_CPU_BYTES, _CPU_BYTES)
+        free = torch.cuda.mem_get_info(self.device)[0]
+        return Room(min(_BLOCK_BYTES, free // (6 * blas_threads())), free // 2)
+
+    def put(self, a: Any) -> Tensor:
+        _on_own_stream(self.device)
+        return torch.from_numpy(np.ascontiguousarray(a)).to(self.device)
+
+    def get(self, a: Any) -> np.ndarray:
+        return fetch(a)
+
+    def rows(self, a: Any) -> DeviceRows:
+        if isinstance(a, Tensor):
+            return DeviceRows(a)
+        if sparse.issparse(a):
+            return DeviceRows(self._csr(a.tocsr()), self._csr(a.T.tocsr()))
+        return DeviceRows(self.put(a))
+
+    def _csr(self, a: Any) -> Tensor:
+        parts = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
+            return torch.sparse_csr_tensor(*parts, size=a.shape, check_invariants=False).to(self.device)
+
+    def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = torch.linalg.eigh(a if isinstance(a, Tensor) else self.put(a))
+        return self.get(values), self.get(vectors)
+
+    def exp(self, a: Tensor) -> Tensor:
+        return a.clamp_(max=0.0).exp_()
