@@ -13,9 +13,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
-from ._checks import check_flag, check_place, check_whole
+from ._checks import check_file, check_flag, check_place, check_whole, count_examples
 
 __all__ = ["from_arrays", "from_csv", "from_parquet"]
 
@@ -32,9 +31,9 @@ def from_arrays(X: Any, y: Any, size: int = 1024) -> Iterator[tuple[Any, Any]]:
     """Consecutive rows of two arrays, frames or lists, or of two .npy files, which are read piece by piece."""
     _check_size(size)
     X, y = (np.load(a, mmap_mode="r") if isinstance(a, str | os.PathLike) else a for a in (X, y))
-    n = _num_samples(X)
-    if n != _num_samples(y):
-        raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+    n, labels = count_examples("X", X), count_examples("y", y)
+    if n != labels:
+        raise ValueError(f"X and y have different lengths: {n} and {labels}.")
     for start in range(0, n, size):
         rows = (a[start : start + size] for a in (X, y))
         X_rows, y_rows = (np.array(a) if isinstance(a, np.memmap) else a for a in rows)
@@ -88,7 +87,7 @@ def from_csv(
         raise ValueError(f"delimiter must be one character, got {delimiter!r}.")
     if not any(labels is kind for kind in (None, int, float, str)):
         raise ValueError(f"labels must be int, float, str or None, got {labels!r}.")
-    _check_file(file)
+    check_file(file)
     name = _name(file)
     with _text(file, encoding) as text:
         lines = csv.reader(text, delimiter=delimiter, strict=True)
@@ -152,10 +151,12 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
         import pyarrow.parquet
     except ImportError:
         raise ImportError("Parquet files are read by pyarrow: pip install 'taskloss[files]'.") from None
-    _check_file(file)
+    check_file(file)
     name = _name(file)
     with contextlib.ExitStack() as opened:
         source = opened.enter_context(open(file, "rb")) if isinstance(file, str | os.PathLike) else file
+        if not isinstance(source.read(0), bytes):
+            raise TypeError(f"file must be opened for bytes, got {file!r}.")
         table = pyarrow.parquet.ParquetFile(source)
         names = table.schema_arrow.names
         column = _column(target, names, name)
@@ -172,11 +173,6 @@ def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterato
                 ]
                 y = _arrow(batch.column(column), names[column], where, False)
                 yield np.column_stack(X) if X else np.empty((len(y), 0)), y
-
-
-def _check_file(file: Any) -> None:
-    if not isinstance(file, str | os.PathLike) and not hasattr(file, "read"):
-        raise TypeError(f"file must be a path or an open file, got {file!r}.")
 
 
 def _name(file: Any) -> str:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
-from ..data.labels import check_kind, labels_for
+from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
@@ -141,9 +141,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
-    def _make_labels(self, loss: Loss, y: Any) -> Translator:
-        labels = labels_for(loss, y, self._order())
-        labels.check()
+    def _make_labels(self, loss: Loss, y: Any, name: str = "y") -> Translator:
+        """The translator of labels that users gave in the argument `name`."""
+        labels = labels_for(loss, y, self._order(), name=name)
+        labels.check(listed_by(loss, self._order(), name))
         return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:

@@ -83,7 +83,7 @@ class Hypothesis(Part):
 
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
-        with said_of("X must hold numbers, one row for each example"):
+        with said_of("X", "hold numbers, one row for each example"):
             return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
 
     # -- binding to data ---------------------------------------------------------------------------------------------

@@ -237,7 +237,13 @@ class Boosting(Hypothesis):
         held_start = None if held is None else ensemble.scores(held, threads)
         params = {"seed": self.random_state, **self.params, "learning_rate": self.learning_rate}
         library = Library.resolve(self.library)
-        rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        try:
+            rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        except Exception as error:  # the library's own, of whatever type
+            given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+            raise ValueError(
+                f"{self.library} cannot be trained on this X with {given or 'its defaults'}: {error}."
+            ) from error
         start = ensemble.scores(values, threads)
         steps = risk.shifted(start).steps(self._factor(risk))
         step, todo, patience = steps(rounds.scores), self.n_estimators - ensemble.rounds, self.early_stopping

@@ -118,5 +118,5 @@ def _moments(X: Any, weights: np.ndarray, executor: Executor) -> tuple[np.ndarra
     rows = 1 << 14 if sparse.issparse(X) else max(1024, (1 << 16) // max(d, 1))
     mean, second = executor.sum(work, row_blocks(X, rows))
     if not np.isfinite(second).all():
-        raise ValueError("The features are so large that their squares are not finite: scale them.")
+        raise ValueError("The features in X are so large that their squares are not finite: scale them.")
     return mean, second

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import real_array
+from .._checks import explained, real_array
 from .certificate import Certificate
 from .closed import closed_form, two_point_bounds, two_point_ceilings, two_point_witness
 from .problem import DUAL, Problem, inverse_square
@@ -22,6 +22,7 @@ from .search import deepest_tie, interval
 from .symmetry import orbits
 
 
+@explained
 def calibration(
     loss: Any, surrogate: Any = "auto", verbose: bool = False, time_limit: float | None = None
 ) -> Calibration:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate
 from .calibration import Calibration, calibration
@@ -48,6 +50,7 @@ class ASGDBound(LearningBound):
     step: float
 
 
+@explained
 def asgd_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -103,6 +106,7 @@ def _paper(constants: dict[str, float], n: float, radius: float, kappa: float) -
     return 4 * kappa * c_psi * beta * radius * c / n**0.25
 
 
+@explained
 def sample_size(
     loss: Any,
     surrogate: Any = "auto",
@@ -175,8 +179,8 @@ def _canonical_gradient(
 
 def _positive(**values: float) -> None:
     for name, value in values.items():
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value}.")
+        if not (isinstance(value, numbers.Real) and 0 < value < math.inf):
+            raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 
 # -- Osokin, Bach and Lacoste-Julien 2017 ----------------------------------------------------------------------------
@@ -204,6 +208,7 @@ class OsokinComparison:
         return ((w @ self.scores.T - self.matrix[:, y].T) ** 2).sum(-1) / 2
 
 
+@explained
 def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     """Osokin et al.'s quadratic surrogate with score matrix F against the paper's, by their lower bounds.
 

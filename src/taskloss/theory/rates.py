@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from .calibration import Calibration, calibration
 from .learning import LearningBound, _gradient, _positive, _tail
 
@@ -20,6 +21,7 @@ class RegularisedBound(LearningBound):
     method: str
 
 
+@explained
 def regularised_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -149,6 +151,7 @@ class ExponentialBound:
     estimator: str
 
 
+@explained
 def exponential_bound(
     loss: Any,
     surrogate: Any = "auto",

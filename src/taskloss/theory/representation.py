@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_whole, real_array
+from .._checks import check_whole, explained, real_array
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
 VERDICTS = {
@@ -58,6 +58,7 @@ class Report:
         return self.calibrated
 
 
+@explained
 def check(
     surrogate: Any,
     phi: Any = None,
