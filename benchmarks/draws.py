@@ -80,7 +80,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "parts": ("surrogate",),
     "size": ("y",),  # of what a loss is bound to
     "y": ("label", "labels", "relevance"),
-    "candidates": ("output",),
+    "candidates": ("output", "outputs"),
     "target": ("label's", "features"),
     "data": ("moments",),
     "v": ("scores",),

@@ -258,13 +258,11 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
         None if isinstance(value, str) or hasattr(value, "psi") else _or_none(real_array)(name, value)
     ),
     "verbose": lambda name, value: check_whole(name, value, 0),
-    "validation_fraction": lambda name, value: _between(name, value, 0, 1),
     "empty": lambda name, value: _between(name, value, 0, 1),
     "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),
     "unmatched": _text(None, "columns", "both"),
     "centres": _text("uniform", "leverage"),
     "decoding": _text("moments", "map"),
-    "curvature": _text("auto", "diagonal", "bound", "library"),
     "discounts": lambda name, value: _vector(name, value),
     "calibration": _text(None, "sigmoid", "isotonic", "temperature"),
 }

@@ -66,7 +66,7 @@ class Classes:
         return self.outputs(loss)[z]
 
     def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
-        return codes_of(_column(z), self.outputs(loss), "output")
+        return codes_of(_column(z, "outputs"), self.outputs(loss), "output")
 
 
 class LabelSets:

@@ -174,12 +174,12 @@ class Boosting(Hypothesis):
         whole = isinstance(patience, numbers.Integral) and not isinstance(patience, bool)
         if patience is not None and not (whole and patience >= 1):
             raise ValueError(f"early_stopping must be a number of rounds, at least 1, or None, got {patience!r}.")
-        if not 0 < self.validation_fraction < 1:
+        if not (isinstance(self.validation_fraction, numbers.Real) and 0 < self.validation_fraction < 1):
             raise ValueError(
                 f"validation_fraction must be a share between 0 and 1, got {self.validation_fraction!r}: to judge by data of your own, "
                 "pass validation=... to fit."
             )
-        if self.curvature not in _CURVATURES:
+        if not (isinstance(self.curvature, str) and self.curvature in _CURVATURES):
             raise ValueError(f"curvature must be one of {', '.join(map(repr, _CURVATURES))}, got {self.curvature!r}.")
         if patience is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
             raise ValueError(
