@@ -371,6 +371,14 @@ def test_partial_fit_after_a_fit_knows_the_labels(data):
     np.testing.assert_array_equal(model.predict_scores(X), anew.predict_scores(X))
 
 
+def test_parameters_given_out_do_not_change_with_later_batches(data):
+    X, y = data
+    model = classifier(step=0.1).partial_fit(X, y, classes=list("abc"))
+    given, before = model.theta_, model.theta_.copy()
+    assert not np.array_equal(model.partial_fit(X, y).theta_, before)
+    np.testing.assert_array_equal(given, before)
+
+
 ORDER = "one pass of single examples depends on their order and number"
 
 

@@ -315,7 +315,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(["norm", "kind", "decision"], _words),
     "margin": lambda name, value: check_number(name, value, above=0),
     **dict.fromkeys(["laws", "size"], _or_none(check_whole)),
-    **dict.fromkeys(["matrix", "scores", "v", "data", "distance"], _or_none(real_array)),
+    **dict.fromkeys(["matrix", "scores", "v", "data", "distance"], _or_none(lambda name, value: _finite(name, value))),
     "eps": _or_none(lambda name, value: _level(name, value)),
     "surrogates": _or_none(_list),
 }
@@ -346,6 +346,11 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 # Arguments that are parts, and the folders of these.
 _KINDS = {"loss": "losses", "surrogate": "surrogates", "polytope": "polytopes"}
+
+
+def _finite(name: str, value: Any) -> None:
+    if not np.isfinite(real_array(name, value)).all():
+        raise ValueError(f"{name} contains NaN or infinite values.")
 
 
 def _level(name: str, value: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -99,13 +100,24 @@ class Minimiser:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Stored models have what predictions need: a kernel's eigenvectors are n x n, and a fit makes them anew."""
+        state = cast(dict[str, Any], super().__getstate__())
+        if "theta_" not in state:
+            return state
+        hypothesis = self.hypothesis_.expanded()
+        if hypothesis is self.hypothesis_:
+            return state
+        theta = self.hypothesis_.expand(self.theta_)
+        return {**state, "hypothesis_": hypothesis, "theta_": theta, "solution_": replace(self.solution_, theta=theta)}
+
     # -- what a fit with trees has -----------------------------------------------------------------------------------
 
     @property
     def _ensemble(self) -> Ensemble:
         check_is_fitted(self)
-        found = getattr(self.theta_, "node", self.theta_)
-        if not isinstance(found, Ensemble):
+        found = self.hypothesis_.ensemble(self.theta_)
+        if found is None:
             raise AttributeError(f"{self.hypothesis_!r} has no trees: use hypothesis=Boosting(...).")
         return found
 

@@ -216,7 +216,7 @@ class _Fixed:
         self.state.take(Chunk(self.hypothesis, inputs, risk))
 
     def model(self) -> tuple[Hypothesis, np.ndarray]:
-        return self.hypothesis, self.state.mean
+        return self.hypothesis, self.state.mean.copy()  # the mean itself goes on changing, and this is the user's
 
 
 class _Growing:

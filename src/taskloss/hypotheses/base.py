@@ -120,6 +120,14 @@ class Hypothesis(Part):
         """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
         raise NotImplementedError
 
+    def ensemble(self, theta: Any) -> Any:
+        """The trees that theta holds; None where scores are no sum of trees."""
+        return None
+
+    def expanded(self) -> Self:
+        """The same hypothesis whose theta are the coefficients `expand(theta)`: all that prediction needs, and what is stored."""
+        return self
+
     # -- shape -------------------------------------------------------------------------------------------------------
 
     def start(self, inputs: Inputs, scores: np.ndarray) -> np.ndarray:

@@ -280,6 +280,9 @@ class Boosting(Hypothesis):
             options.progress.close(status)
         return solution
 
+    def ensemble(self, theta: Ensemble) -> Ensemble:
+        return theta
+
     def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
         return np.array(theta.scores(_values(inputs), thread_count(self.params)))
 

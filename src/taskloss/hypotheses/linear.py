@@ -24,6 +24,7 @@ class Linear(Hypothesis):
     """
 
     name = "linear"
+    shared: Any = "deprecated"  # of kernels too, which are linear in their coordinates
 
     def __init__(self, fit_intercept: bool = True, shared: Any = "deprecated"):
         self.fit_intercept = fit_intercept
@@ -31,7 +32,7 @@ class Linear(Hypothesis):
 
     def current(self) -> Hypothesis:
         """`shared=True` became `Thresholds(node)`, for any node."""
-        if isinstance(getattr(self, "shared", ""), str):  # kernels, which are linear too, never had it
+        if isinstance(self.shared, str):
             return self
         from .thresholds import Thresholds
 
