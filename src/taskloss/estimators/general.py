@@ -58,7 +58,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
         what errors cost, change the loss.
-    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are.
+    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are, and not
+        after a model was stored and loaded.
     verbose : show a progress bar.
 
     Attributes
