@@ -310,7 +310,7 @@ def test_linear_calibration_sentences():
 
 
 def test_the_figure_has_pairs_under_both_bounds():
-    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("matplotlib")
     from taskloss.theory import plots_convolved
 
     fig = plots_convolved.convolved_figure()

@@ -177,7 +177,6 @@ def test_rows_need_no_pandas(found, monkeypatch):
 
 def test_a_picture(found):
     matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
     axes = found.plot()
     curves = {line.get_label(): line.get_ydata() for line in axes[1].get_lines()}
     np.testing.assert_allclose(curves[found.best.name], found.best.examples)

@@ -19,8 +19,8 @@ class Translator(Protocol):
         """How many labels there are."""
         ...
 
-    def check(self) -> None:
-        """Refuse labels that leave nothing to learn, in one sentence."""
+    def check(self, name: str = "y") -> None:
+        """Refuse labels that leave nothing to learn, in one sentence on the argument that gave them."""
         ...
 
     def encode(self, y: Any) -> np.ndarray:

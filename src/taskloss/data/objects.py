@@ -26,9 +26,9 @@ class Objects:
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size == 0:
-            raise ValueError("y is empty: at least one label is needed.")
+            raise ValueError(f"{name} is empty: at least one label is needed.")
 
     def encode(self, y: Any) -> np.ndarray:
         return _codes(y, self._codes, "label")

@@ -209,10 +209,11 @@ class SequenceLabels:
     def __init__(self, y: Any, classes: Any = None):
         values = _flat(y)
         seen = values[~_missing(values)]
-        self.classes = name_array(_unique(seen).tolist() if classes is None else classes)
+        name = "y" if classes is None else "classes"
+        self.classes = name_array(_unique(seen).tolist() if classes is None else classes, name)
         if len(self.classes) < 2:
             raise ValueError(
-                f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
+                f"{name} has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
             )
 
     @property
@@ -354,7 +355,7 @@ def _check_widths(widths: list[int]) -> None:
     odd = [i for i, width in enumerate(widths) if width != widths[0]]
     if odd:
         raise ValueError(
-            f"Sequence {odd[0]} has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
+            f"Sequence {odd[0]} of X has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
         )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_number, said_of
+from .._checks import check_hyperparameters, check_number, count_examples, said_of
 from ..data.base import Translator
 from ..data.labels import check_kind
 from ..data.weights import example_weights
@@ -116,12 +117,23 @@ class Minimiser:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Stored models have what predictions need: a kernel's eigenvectors are n x n, and a fit makes them anew."""
+        state = cast(dict[str, Any], super().__getstate__())
+        if "theta_" not in state:
+            return state
+        hypothesis = self.hypothesis_.expanded()
+        if hypothesis is self.hypothesis_:
+            return state
+        theta = self.hypothesis_.expand(self.theta_)
+        return {**state, "hypothesis_": hypothesis, "theta_": theta, "solution_": replace(self.solution_, theta=theta)}
+
     # -- what a fit with trees or a network has ----------------------------------------------------------------------
 
     @property
     def _found(self) -> Any:
         check_is_fitted(self)
-        return getattr(self.theta_, "node", self.theta_)
+        return self.hypothesis_.self_trained(self.theta_)
 
     @property
     def _ensemble(self) -> Ensemble:
@@ -211,7 +223,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss = resolve_loss(loss)
         if loss.kind != self.loss_.kind:
             raise ValueError(
-                f"{loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
+                f"loss={loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
             )
         return loss.bind_names(self.labels_.classes).bind(self.labels_.size).embedded_like(self.loss_)
 
@@ -248,13 +260,13 @@ def check_lengths(n: int, y: Any) -> None:
     """As many labels as examples."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if _num_samples(y) != n:
-        raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+    if (found := count_examples("y", y)) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {found}.")
 
 
 def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:
     """X as scikit-learn checks it; what NumPy says of values that are no numbers is said of X."""
-    with said_of("X must hold numbers, one row for each example"):
+    with said_of("X", "hold numbers, one row for each example"):
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
 

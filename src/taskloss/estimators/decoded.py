@@ -9,10 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters
-from ..data.labels import labels_for, ordered_categories
+from .._checks import check_hyperparameters, count_examples, said_of
+from ..data.labels import labels_for, listed_by, ordered_categories
+from ..data.weights import example_weights
 from ..losses.base import name_array
-from .base import OF_FEATURES, Decoder, as_loss, keep_found
+from .base import OF_FEATURES, Decoder, as_loss, check_lengths, keep_found
 
 
 class DecodedClassifier(Decoder):
@@ -52,13 +53,15 @@ class DecodedClassifier(Decoder):
         check_hyperparameters(self)
         loss = as_loss(self.loss)
         labels = labels_for(loss, y, self.order)
-        labels.check()
+        labels.check(listed_by(loss, self.order))
         labels.encode(y)
+        check_lengths(count_examples("X", X), y)
         if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
+            fit_params["sample_weight"] = example_weights(sample_weight, count_examples("y", y))
         estimator = self._make_estimator()
         if self.calibration is not None or not self.prefit:
-            estimator.fit(X, y, **fit_params)
+            with said_of("X and y", f"be what {type(estimator).__name__} takes"):
+                estimator.fit(X, y, **fit_params)
         self._settle(estimator, ordered_categories(y))
         return self
 
@@ -75,12 +78,15 @@ class DecodedClassifier(Decoder):
         if self.calibration is None:
             if not hasattr(base, "predict_proba"):
                 raise ValueError(
-                    f"{type(base).__name__} has no predict_proba: decoding needs probabilities; pass calibration='sigmoid'."
+                    f"estimator {type(base).__name__} has no predict_proba: decoding needs probabilities; pass calibration='sigmoid'."
                 )
             return base if self.prefit else clone(base)
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
+        from sklearn.model_selection import check_cv
 
+        with said_of("cv", "be a number of folds or a splitter of scikit-learn's"):
+            check_cv(self.cv)
         return CalibratedClassifierCV(
             FrozenEstimator(base) if self.prefit else clone(base), method=self.calibration, cv=self.cv
         )
@@ -98,7 +104,8 @@ class DecodedClassifier(Decoder):
     def predict_moments(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of the loss's columns."""
         self._check_fitted()
-        found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
+        with said_of("X", f"be what {type(self.estimator_).__name__} takes"):
+            found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
         mu = np.zeros((len(found), self.labels_.size))
         mu[:, self._columns] = found
         return mu

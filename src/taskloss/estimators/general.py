@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
-from ..data.labels import check_kind, labels_for
+from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
@@ -54,7 +54,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
         what errors cost, change the loss.
-    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are.
+    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are, and not
+        after a model was stored and loaded.
     verbose : show a progress bar.
 
     Attributes
@@ -137,9 +138,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
-    def _make_labels(self, loss: Loss, y: Any) -> Translator:
-        labels = labels_for(loss, y, self._order())
-        labels.check()
+    def _make_labels(self, loss: Loss, y: Any, name: str = "y") -> Translator:
+        """The translator of labels that users gave in the argument `name`."""
+        labels = labels_for(loss, y, self._order(), name=name)
+        labels.check(listed_by(loss, self._order(), name))
         return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:

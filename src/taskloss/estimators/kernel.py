@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
@@ -89,10 +89,7 @@ class KernelPredictor(Portable, BaseEstimator):
         alphas = self._check_alphas()
         X, features = self._read(X)
         n = X.shape[0]
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        if _num_samples(y) != n:
-            raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+        check_lengths(n, y)
         if n < 2:
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         weights = example_weights(sample_weight, n)
@@ -113,15 +110,15 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def _check_alphas(self) -> np.ndarray | None:
         check_hyperparameters(self)
-        given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
+        name, given = ("alphas", self.alphas) if isinstance(self.alpha, str) else ("alpha", [self.alpha])
         if isinstance(self.alpha, str) and self.alpha != "loo":
             raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
         if given is None:
             return None
-        alphas = np.sort(real_array("alpha", given).ravel())
+        alphas = np.sort(real_array(name, given).ravel())
         if not len(alphas) or not (np.isfinite(alphas).all() and alphas[0] > 0):
             raise ValueError(
-                f"alpha must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
+                f"{name} must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
                 "repeat the training outputs."
             )
         return alphas

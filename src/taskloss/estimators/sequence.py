@@ -118,7 +118,7 @@ class TreeTagger(Tagger):
         parents = parents_of(X) if parents is None else parents
         if parents is None:
             raise ValueError(
-                "TreeTagger needs parents=..., one array for each tree with -1 at the root, or Packed(rows, offsets, parents); inside "
+                "TreeTagger needs parents=..., one array for each tree of X with -1 at the root, or Packed(rows, offsets, parents); inside "
                 "GridSearchCV call sklearn.set_config(enable_metadata_routing=True) so that they are passed on."
             )
         return read_forest(offsets, parents)

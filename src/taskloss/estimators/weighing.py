@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.labels import codes_of, labels_for
+from ..data.labels import codes_of, labels_for, listed_by
 from ..data.objects import Objects, plain_rows
 from ..data.sequences import SequenceLabels
 from ..losses.base import Loss, name_array, object_rows
@@ -51,7 +51,7 @@ class Weighing:
 
     def _bind(self, loss: Any, y: Any) -> None:
         self.translator: Any = translator_for(loss, y)
-        self.translator.check()
+        self.translator.check(listed_by(loss, None))
         self.loss: Any = bound(loss, self.translator)
         self.codes = self.translator.encode(y)
 
@@ -133,9 +133,9 @@ class StructuredRows:
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size == 0:
-            raise ValueError("The rows of y are empty.")
+            raise ValueError(f"The rows of {name} are empty.")
 
     def encode(self, y: Any) -> np.ndarray:
         return np.asarray(y)
@@ -165,9 +165,9 @@ class SequenceRows:
     def size(self) -> int:
         return self.names.size
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.length == 0:
-            raise ValueError("The rows of y are empty.")
+            raise ValueError(f"The rows of {name} are empty.")
 
     def encode(self, y: Any) -> np.ndarray:
         rows = np.asarray(y)

@@ -83,7 +83,7 @@ class Hypothesis(Part):
 
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
-        with said_of("X must hold numbers, one row for each example"):
+        with said_of("X", "hold numbers, one row for each example"):
             return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
 
     # -- binding to data ---------------------------------------------------------------------------------------------
@@ -119,6 +119,14 @@ class Hypothesis(Part):
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
         """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
         raise NotImplementedError
+
+    def self_trained(self, theta: Any) -> Any:
+        """What a learner that trains itself found, trees or a network; None where theta is an array."""
+        return None
+
+    def expanded(self) -> Self:
+        """The same hypothesis whose theta are the coefficients `expand(theta)`: all that prediction needs, and what is stored."""
+        return self
 
     # -- shape -------------------------------------------------------------------------------------------------------
 

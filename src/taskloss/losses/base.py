@@ -36,13 +36,16 @@ class Loss(Part):
             if name in ("size", "n_columns"):
                 check_whole(name, value)
             elif name in ("z", "y", "mu") or (name == "costs" and value is not None):
+                if hasattr(value, "columns"):
+                    raise ValueError(f"{name} must be an array, got a data frame.")
                 what = {"z": "outputs as codes", "y": "labels as codes", "mu": "moments", "costs": "prices"}[name]
                 shapes[name] = real_array(name, value, what).shape
         if "mu" in shapes and shapes["mu"][-1:] != (self.polytope.size,):
             raise ValueError(
                 f"mu must have the {self.polytope.size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
             )
-        if len({shape[:1] for shape in shapes.values()}) > 1 or "broadcast" in str(error):
+        raw = isinstance(error, TypeError) or "broadcast" in str(error)
+        if shapes and (len({shape[:1] for shape in shapes.values()}) > 1 or raw):
             found = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
             raise ValueError(
                 f"{self!r} takes one row for each example, as wide as its outputs and labels are; got {found}."
@@ -178,10 +181,10 @@ class Loss(Part):
         return TaskScorer(self)
 
 
-def name_array(names: Any) -> np.ndarray:
+def name_array(names: Any, argument: str = "labels") -> np.ndarray:
     """Users' names as an array of one dimension, in which tuples stay whole and numbers beside strings stay numbers."""
     if not is_list(names):
-        raise ValueError(f"Labels must be given as a list of names, got {names!r}.")
+        raise ValueError(f"{argument} must be a list of names, got {names!r}.")
     if isinstance(names, np.ndarray):
         return names
     names = list(names)
@@ -236,7 +239,9 @@ def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Finite prices of this shape, or one clear sentence."""
     costs = real_array("costs", costs, "prices")
     if costs.shape != shape:
-        raise ValueError(f"costs must have shape {shape}, a price for each {what}, got {costs.shape}.")
-    if not np.isfinite(costs).all():
-        raise ValueError("costs contains NaN or infinite values.")
+        raise ValueError(
+            f"costs must have shape {shape}, a price for each {what}, for each of the {shape[0]} examples, got {costs.shape}."
+        )
+    if not (np.abs(costs) <= 1e300).all():  # so that sums of them are finite
+        raise ValueError("costs contains NaN or infinite values, or some above 1e300.")
     return costs

@@ -69,12 +69,14 @@ class MatchingHamming(Loss):
         return np.where(y < 0, n, y)
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
-        codes = self._codes(y, "labels")
+        return self._indicators(self._codes(y, "labels"), dtype)
+
+    def _indicators(self, codes: np.ndarray, dtype: Any = float) -> np.ndarray:
         table = codes[..., None] == np.arange(self.polytope.width)
         return table.astype(dtype).reshape(*codes.shape[:-1], self.polytope.size)
 
     def psi(self, z: Array) -> np.ndarray:
-        return -self.phi(z) / self.polytope.n_rows
+        return -self._indicators(self._codes(z, "outputs")) / self.polytope.n_rows
 
     @property
     def constant(self) -> float:

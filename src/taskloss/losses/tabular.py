@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._checks import real_array
+from .._checks import real_array, said_of
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
@@ -79,7 +79,8 @@ class Tabular(Loss):
     def table(self) -> np.ndarray:
         """phi(y) as rows."""
         if not isinstance(self.embedding, str):
-            table = check_array(self.embedding, dtype=float, input_name="embedding")
+            with said_of("embedding", "have one row of numbers for each label"):
+                table = check_array(self.embedding, dtype=float, input_name="embedding")
             if len(table) != self.n_labels:
                 raise ValueError(f"The embedding has {len(table)} rows, but the loss has {self.n_labels} labels.")
             return table
@@ -163,7 +164,9 @@ class Tabular(Loss):
             return np.einsum("nzy,ny->nz", costs, self.probabilities(mu))
         if costs.shape == shape[:2]:
             return self.expected(mu) + costs
-        raise ValueError(f"costs must have shape {shape} or {shape[:2]}, got {costs.shape}.")
+        raise ValueError(
+            f"costs must have shape {shape} or {shape[:2]}, prices for each of the {shape[0]} examples, got {costs.shape}."
+        )
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         return np.argmin(self.expected(mu, costs), axis=-1)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .._arrays import array_namespace, device
-from .._checks import real_array
+from .._checks import check_floats
 from ..polytopes.base import Polytope
 from ..registry import Part
 from .outputs import Embedding
@@ -82,18 +81,7 @@ class Surrogate(Part):
         widths = {"v": self.size}
         shapes = {}
         for name, value in given.items():
-            if (
-                not hasattr(value, "shape")
-                or hasattr(value, "columns")
-                or isinstance(value, np.ma.MaskedArray)
-                or issparse(value)
-            ):
-                raise ValueError(
-                    f"{name} must be an array of floating-point numbers, of NumPy or torch, got {value!r}."
-                )
-            if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "f":
-                real_array(name, value)
-                raise ValueError(f"{name} must be floating-point numbers, got values of type {value.dtype}.")
+            check_floats(name, value)
             width = widths.get(name, None if domain is None else domain.size)
             shapes[name] = tuple(value.shape)
             if not shapes[name] or (width is not None and shapes[name][-1] != width):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import real_array
+from .._checks import explained, real_array
 from .certificate import Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
@@ -21,6 +21,7 @@ from .search import deepest_tie, interval
 from .symmetry import orbits
 
 
+@explained
 def calibration(
     loss: Any, surrogate: Any = "auto", verbose: bool = False, time_limit: float | None = None
 ) -> Calibration:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .candidates import Candidate, builders, describe, fitted, generality, same_function
@@ -138,6 +139,7 @@ class Comparison:
         return comparison_plot(self, axes)
 
 
+@explained
 def compare(
     loss: Any,
     surrogates: Sequence[Any] | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .problem import matched
@@ -40,6 +41,7 @@ class LinearCalibration:
         return np.minimum(np.asarray(delta, dtype=float) / self.share, self.eps_max)
 
 
+@explained
 def linear_calibration(
     loss: Any, surrogate: Any = "convolutional-fenchel-young", decision: str = "likeliest"
 ) -> LinearCalibration:

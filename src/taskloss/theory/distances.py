@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from .linear import linear_program
 from .problem import DUAL, Problem
@@ -58,6 +59,7 @@ class DecisionDistances:
         return float(out) if out.ndim == 0 else out
 
 
+@explained
 def decision_distances(loss: Any, surrogate: Any = None) -> DecisionDistances:
     """The paper's proposition on l2 distances, computed.
 
@@ -143,6 +145,7 @@ def _deltas(psi: np.ndarray, offset: np.ndarray, z: int, lengths: np.ndarray) ->
     return out
 
 
+@explained
 def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = True) -> Any:
     """The lemma on the excess Bayes risk: what decoding moments u costs where the true moments are at most `distance` away.
 
@@ -174,6 +177,7 @@ def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = Tr
     return size * np.asarray(distance, dtype=float)
 
 
+@explained
 def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     """The proposition on conditional random fields: eps^2 / (8 max|psi|^2 max|phi|^2) <= zeta(eps), all norms l2.
 

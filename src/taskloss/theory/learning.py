@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate
 from .calibration import Calibration, calibration
@@ -83,6 +85,7 @@ class ASGDBound(LearningBound):
     step: float
 
 
+@explained
 def asgd_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -157,6 +160,7 @@ def _paper(constants: dict[str, float], n: float, radius: float, kappa: float) -
     return 4 * kappa * c_psi * beta * radius * c / n**0.25
 
 
+@explained
 def sample_size(
     loss: Any,
     surrogate: Any = "auto",
@@ -210,5 +214,5 @@ def canonical_gradient(
 def positive(**values: float) -> None:
     """Refuse the first of the named numbers that is not positive and finite."""
     for name, value in values.items():
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value}.")
+        if not (isinstance(value, numbers.Real) and 0 < value < math.inf):
+            raise ValueError(f"{name} must be positive and finite, got {value!r}.")

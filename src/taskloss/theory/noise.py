@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from .._checks import explained
 from ..losses.base import Loss
 from .calibration import Calibration
 
@@ -169,6 +170,7 @@ class MarginDistribution:
         return margins_plot(self, ax)
 
 
+@explained
 def margin_distribution(
     source: Any, data: Any, loss: Any = None, confidence: float = 0.95, error: float = 0.0
 ) -> MarginDistribution:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from .decomposition import decompose
 from .distances import diameter
 from .problem import inverse_square
@@ -34,6 +35,7 @@ class OsokinComparison:
         return ((w @ self.scores.T - self.matrix[:, y].T) ** 2).sum(-1) / 2
 
 
+@explained
 def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     """Osokin et al.'s quadratic surrogate with score matrix F against the paper's, by their lower bounds.
 

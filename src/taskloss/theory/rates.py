@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from .calibration import Calibration
 from .learning import Ball, LearningBound, tail
 
@@ -20,6 +21,7 @@ class RegularisedBound(LearningBound):
     method: str
 
 
+@explained
 def regularised_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -147,6 +149,7 @@ class ExponentialBound:
     estimator: str
 
 
+@explained
 def exponential_bound(
     loss: Any,
     surrogate: Any = "auto",

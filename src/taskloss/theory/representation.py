@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_whole
+from .._checks import check_whole, explained
 from .blackbox import BlackBox, OutOfTimeError
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
@@ -58,6 +58,7 @@ class Report:
         return self.calibrated
 
 
+@explained
 def check(
     surrogate: Any,
     phi: Any = None,
