@@ -10,6 +10,7 @@ import sklearn  # noqa: F401  first: imported from within the files below, it ta
 
 from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
 from .data.sequences import Packed
+from .decisions import decide, expected_loss
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -42,6 +43,8 @@ __all__ = [
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
+    "decide",
+    "expected_loss",
     "hypotheses",
     "losses",
     "margins",

@@ -148,6 +148,12 @@ class Loss(Part):
         """The law over labels, or for label sets the probability of each label, that the moments mu stand for."""
         raise NotImplementedError
 
+    def moments(self, proba: Array) -> Array:
+        """The moments of a law over labels, or for label sets of the probability of each label, where these determine them."""
+        raise ValueError(
+            f"{self!r} is decided by more than the probability of each label: fit an estimator for this loss, and use its moments."
+        )
+
     def outputs(self) -> np.ndarray:
         """All outputs z, where they are few."""
         raise NotImplementedError

@@ -66,6 +66,9 @@ class Hamming(Loss):
         """P(y_j = 1), label by label; outside M, some lie outside [0, 1]."""
         return (mu + 1) / 2
 
+    def moments(self, proba: Array) -> Array:
+        return 2 * np.asarray(proba) - 1
+
     def __call__(self, z: Array, y: Array) -> np.ndarray:
         return (self._check(z, "outputs") != self._check(y, "labels")) @ self._weights()
 

@@ -102,6 +102,9 @@ class Tabular(Loss):
         """The law over labels that the moments mu stand for; outside M, some entries are negative."""
         return mu if self.canonical else Hull(self.table).weights(mu)
 
+    def moments(self, proba: Array) -> Array:
+        return proba if self.canonical else np.asarray(proba) @ self.table
+
     def _decomposition(self) -> tuple[np.ndarray, Any]:
         """psi as rows, and the constant: a number where one does."""
         matrix, table = self.matrix(), self.table

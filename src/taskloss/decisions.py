@@ -1,0 +1,194 @@
+"""From anyone's probabilities, or a fitted model wherever it sits, to moments, decisions and expected losses."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._checks import real_array
+from .data.base import Translator
+from .data.labels import labels_for
+from .estimators.base import Decoder, resolve_loss
+from .estimators.decoded import DecodedClassifier, arranged, settled
+from .losses.base import Loss, name_array
+from .model_files import Portable
+
+__all__ = ["Moments", "decide", "expected_loss", "find", "moments_of"]
+
+_TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
+
+
+class Moments(NamedTuple):
+    """What decisions are made from: moments mu, one row for each example; the loss, with its size and names, in the
+    embedding of mu; and the translator between its codes and the users' own labels.
+    """
+
+    mu: np.ndarray
+    loss: Loss
+    labels: Translator
+
+
+def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, *, X: Any = None, **params: Any) -> Any:
+    """The outputs of least expected loss, from probabilities or from a fitted model.
+
+    Parameters
+    ----------
+    proba : array (n, labels) of probabilities, anyone's: out-of-fold ones, a network's, a file's. For losses on label
+        sets the probability of each label. Or a fitted model, together with X: one of this library or any classifier
+        with `predict_proba`, bare or inside a pipeline, a search or a FrozenEstimator.
+    loss : a loss, its name, or a cost matrix; None is the loss that a model of this library was fitted for, elsewhere 0-1.
+    costs : costs that differ per example, as the estimators' `predict` takes them.
+    labels : the labels in the order of the columns of `proba`; None is the columns' names where it is a data frame, the
+        loss's own names, or 0, 1, ...
+    X : inputs of the model, as its own `predict` takes them.
+    params : what else the `predict` of a model of this library takes, such as groups or parents.
+
+    Returns
+    -------
+    The outputs by their names, as the estimators' `predict` returns them.
+
+    Notes
+    -----
+    argmin_z <psi(z), mu> + c(z), ties to the first output: the decisions of `DecodedClassifier` on the same probabilities,
+    bit by bit.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> tl.decide([[0.9, 0.1], [0.6, 0.4]], [[0, 5], [1, 0]], labels=["ham", "spam"]).tolist()
+    ['ham', 'spam']
+    """
+    if not _is_model(proba):
+        _no_model(X, params)
+        mu, loss, names = moments_of(proba, loss, labels=labels)
+        return names.translate(loss.decode(mu, costs), loss)
+    face, inputs = find(proba, X, loss, labels)
+    return face.predict(inputs, **_given(loss=loss, costs=costs), **params)
+
+
+def expected_loss(
+    proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, *, X: Any = None, **params: Any
+) -> np.ndarray:
+    """What each decision of `decide` is expected to cost, from probabilities or from a fitted model; arguments as there.
+
+    Returns
+    -------
+    One number for each example: min_z <psi(z), mu> + c(z).
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> tl.expected_loss([[0.9, 0.1], [0.6, 0.4]], [[0, 5], [1, 0]]).round(3).tolist()
+    [0.5, 0.6]
+    """
+    if not _is_model(proba):
+        _no_model(X, params)
+        mu, loss, _ = moments_of(proba, loss, labels=labels)
+        return loss.risk(loss.decode(mu, costs), mu, costs)
+    face, inputs = find(proba, X, loss, labels)
+    return face.expected_loss(inputs, **_given(loss=loss, costs=costs), **params)
+
+
+def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None) -> Moments:
+    """The moments that a loss on labels or label sets is decided by, from probabilities or from a fitted model with X."""
+    if _is_model(source):
+        face, inputs = find(source, X, loss, labels)
+        if not isinstance(face, Decoder):
+            raise ValueError(
+                f"{type(face).__name__} has moments of structures and not of single labels: use its own predict and expected_loss."
+            )
+        loss, mu = face._loss_and_moments(loss, inputs)
+        return Moments(mu, loss, face.labels_)
+    loss = resolve_loss("zero-one" if loss is None else loss)
+    q = _laws(source, loss.kind == "indicator")
+    if labels is None and hasattr(source, "columns") and type(source.columns).__name__ != "RangeIndex":
+        labels = list(source.columns)
+    known = np.arange(q.shape[1]) if labels is None else name_array(labels)
+    if len(known) != q.shape[1]:
+        raise ValueError(f"labels names {len(known)} labels, but the probabilities have {q.shape[1]} columns.")
+    if loss.kind == "indicator":
+        sets = [set(known.tolist())] if labels is not None else np.repeat([[0], [1]], len(known), axis=1)
+        translator = labels_for(loss, sets, known)
+        loss = loss.bind_names(translator.classes).bind(translator.size)
+        return Moments(loss.moments(q), loss, translator)
+    # A loss that names its labels tells them from columns that nobody has named, in its own order.
+    known = known if labels is not None or loss.label_names() is None else loss.label_names()
+    loss, translator, columns = settled(loss, known)
+    return Moments(loss.moments(arranged(q, columns, translator.size)), loss, translator)
+
+
+def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any, Any]:
+    """The estimator of this library that decides for a fitted model, and the inputs that it takes.
+
+    It is the last step of a pipeline, the best of a search, what a FrozenEstimator holds, or the model itself; for
+    classifiers of others it is a `DecodedClassifier` around the whole.
+    """
+    if X is None:
+        raise ValueError(f"{type(model).__name__} is a model: pass X=..., the inputs that it is to decide for.")
+    inner, inputs = model, X
+    while not isinstance(inner, Portable):
+        if hasattr(inner, "best_estimator_"):
+            inner = inner.best_estimator_
+        elif hasattr(inner, "steps"):
+            inputs = inner[:-1].transform(inputs) if len(inner.steps) > 1 else inputs
+            inner = inner.steps[-1][1]
+        elif type(inner).__name__ == "FrozenEstimator":
+            inner = inner.estimator
+        else:
+            break
+    if isinstance(inner, Portable):
+        if labels is not None:
+            raise ValueError(f"{type(inner).__name__} knows its labels from its fit: leave out labels=...")
+        return inner, inputs
+    if not hasattr(inner, "predict_proba"):
+        raise ValueError(
+            f"{type(inner).__name__} has no predict_proba: pass probabilities, or a fitted model that has them, such as "
+            "CalibratedClassifierCV around it."
+        )
+    return DecodedClassifier(model, "zero-one" if loss is None else loss, prefit=True, order=labels), X
+
+
+def _is_model(source: Any) -> bool:
+    return hasattr(source, "predict")  # forests are lists of trees, too
+
+
+def _laws(proba: Any, sets: bool) -> np.ndarray:
+    """Probabilities of labels, one row for each example, or one clear sentence."""
+    q = real_array("proba", proba, "probabilities")
+    if q.ndim != 2 or q.shape[1] < (1 if sets else 2):
+        raise ValueError(
+            f"proba must have one row for each example and one column for each label, got shape {q.shape}"
+            + (": for two labels give both columns, np.column_stack([1 - p, p])." if q.ndim == 1 else ".")
+        )
+    if not q.size:
+        return q
+    low = q.min()
+    if not low >= -_TOLERANCE or not q.max() < np.inf:
+        raise ValueError(
+            f"proba must be probabilities, from 0 to 1, got {low if low == low else 'NaN'}."
+            if not low >= -_TOLERANCE
+            else "proba contains infinite values."
+        )
+    if sets:
+        if q.max() > 1 + _TOLERANCE:
+            raise ValueError(f"proba must be probabilities, from 0 to 1, got {q.max()}.")
+        return q
+    total = q @ np.ones(q.shape[1])
+    worst = int(np.argmax(np.abs(total - 1)))
+    if abs(total[worst] - 1) > _TOLERANCE:
+        raise ValueError(
+            f"Each row of proba must sum to one, but row {worst} sums to {total[worst]:.6g}: divide by the sums, or pass "
+            "probabilities in the place of scores."
+        )
+    return q
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _no_model(X: Any, params: dict[str, Any]) -> None:
+    if X is not None or params:
+        name = "X" if X is not None else next(iter(params))
+        raise ValueError(f"{name}=... is for a fitted model: probabilities are decided as they are.")
