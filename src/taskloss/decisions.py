@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
 from ._checks import real_array
 from .data.base import Translator
+from .data.costs import example_costs
 from .data.labels import labels_for
 from .estimators.base import Decoder, resolve_loss
 from .estimators.decoded import DecodedClassifier, arranged, settled
 from .losses.base import Loss, name_array
 from .model_files import Portable
 
-__all__ = ["Moments", "decide", "expected_loss", "find", "moments_of"]
+__all__ = ["Moments", "decide", "expected_loss", "find", "holds_own", "moments_of"]
 
 _TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
 
@@ -41,7 +44,8 @@ def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, 
     costs : costs that differ per example, as the estimators' `predict` takes them.
     labels : the labels in the order of the columns of `proba`; None is the columns' names where it is a data frame, the
         loss's own names, or 0, 1, ...
-    X : inputs of the model, as its own `predict` takes them.
+    X : inputs of the model, as its own `predict` takes them. Costs that are a function of X or a formula on its columns are
+        read from it as it is here, before a pipeline's steps change it; with probabilities it serves for these only.
     params : what else the `predict` of a model of this library takes, such as groups or parents.
 
     Returns
@@ -60,11 +64,10 @@ def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, 
     ['ham', 'spam']
     """
     if not _is_model(proba):
-        _no_model(X, params)
         mu, loss, names = moments_of(proba, loss, labels=labels)
-        return names.translate(loss.decode(mu, costs), loss)
+        return names.translate(loss.decode(mu, _read(costs, X, params, loss, names)), loss)
     face, inputs = find(proba, X, loss, labels)
-    return face.predict(inputs, **_given(loss=loss, costs=costs), **params)
+    return face.predict(inputs, **_given(face, loss, costs, X), **params)
 
 
 def expected_loss(
@@ -83,11 +86,11 @@ def expected_loss(
     [0.5, 0.6]
     """
     if not _is_model(proba):
-        _no_model(X, params)
-        mu, loss, _ = moments_of(proba, loss, labels=labels)
+        mu, loss, names = moments_of(proba, loss, labels=labels)
+        costs = _read(costs, X, params, loss, names)
         return loss.risk(loss.decode(mu, costs), mu, costs)
     face, inputs = find(proba, X, loss, labels)
-    return face.expected_loss(inputs, **_given(loss=loss, costs=costs), **params)
+    return face.expected_loss(inputs, **_given(face, loss, costs, X), **params)
 
 
 def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None) -> Moments:
@@ -126,27 +129,40 @@ def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any,
     """
     if X is None:
         raise ValueError(f"{type(model).__name__} is a model: pass X=..., the inputs that it is to decide for.")
-    inner, inputs = model, X
-    while not isinstance(inner, Portable):
-        if hasattr(inner, "best_estimator_"):
-            inner = inner.best_estimator_
-        elif hasattr(inner, "steps"):
-            inputs = inner[:-1].transform(inputs) if len(inner.steps) > 1 else inputs
-            inner = inner.steps[-1][1]
-        elif type(inner).__name__ == "FrozenEstimator":
-            inner = inner.estimator
-        else:
-            break
+    inner, before = _innermost(model)
     if isinstance(inner, Portable):
         if labels is not None:
             raise ValueError(f"{type(inner).__name__} knows its labels from its fit: leave out labels=...")
-        return inner, inputs
+        for steps in before:
+            X = steps.transform(X)
+        return inner, X
     if not hasattr(inner, "predict_proba"):
         raise ValueError(
             f"{type(inner).__name__} has no predict_proba: pass probabilities, or a fitted model that has them, such as "
             "CalibratedClassifierCV around it."
         )
     return DecodedClassifier(model, "zero-one" if loss is None else loss, prefit=True, order=labels), X
+
+
+def holds_own(model: Any) -> bool:
+    """Whether an estimator of this library decides, bare or inside a pipeline, a search or a FrozenEstimator."""
+    return isinstance(_innermost(model)[0], Portable)
+
+
+def _innermost(model: Any) -> tuple[Any, list[Any]]:
+    """The estimator that decides, and the steps that X goes through before it."""
+    before: list[Any] = []
+    while not isinstance(model, Portable):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif hasattr(model, "steps"):
+            before += [model[:-1]] if len(model.steps) > 1 else []
+            model = model.steps[-1][1]
+        elif isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            break
+    return model, before
 
 
 def _is_model(source: Any) -> bool:
@@ -184,11 +200,19 @@ def _laws(proba: Any, sets: bool) -> np.ndarray:
     return q
 
 
-def _given(**arguments: Any) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}
+def _given(face: Any, loss: Any, costs: Any, X: Any) -> dict[str, Any]:
+    """What of loss and costs was given; the costs as an array, from X as the user has it."""
+    if costs is not None:
+        costs = face._costs(costs, X, loss) if isinstance(face, Decoder) else costs(X) if callable(costs) else costs
+    return {name: value for name, value in {"loss": loss, "costs": costs}.items() if value is not None}
 
 
-def _no_model(X: Any, params: dict[str, Any]) -> None:
-    if X is not None or params:
-        name = "X" if X is not None else next(iter(params))
+def _read(costs: Any, X: Any, params: dict[str, Any], loss: Loss, labels: Translator) -> Any:
+    """Costs of probabilities that are decided as they are: an array, or read from X."""
+    derived = callable(costs) or isinstance(costs, Mapping)
+    if params or (X is not None and not derived):
+        name = "X" if X is not None and not derived else next(iter(params))
         raise ValueError(f"{name}=... is for a fitted model: probabilities are decided as they are.")
+    if derived and X is None:
+        raise ValueError("These costs are read from X: pass X=..., one row for each row of probabilities.")
+    return example_costs(X, costs, labels.classes, labels.outputs(loss)) if derived else costs

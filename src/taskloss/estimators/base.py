@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from .._checks import check_hyperparameters, check_number, said_of
 from ..data.base import Translator
+from ..data.costs import example_costs
 from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -24,6 +25,7 @@ from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from .validation import Judge, hold_out
 
+COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -130,27 +132,36 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     loss_: Loss
     labels_: Translator
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
 
     def predict(self, X: Any, loss: Any = None, costs: Any = None) -> Any:
         """The outputs of least expected loss.
 
         loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
-        for label sets (n, labels), a price for each label that is predicted.
+        for label sets (n, labels), a price for each label that is predicted. Or a function of X that returns one, or a
+        formula on its columns, {"miss": "amount", "review": 10}; see `taskloss.example_costs`.
         """
+        costs = self._costs(costs, X, loss)
         loss, z, _ = self._decide(X, loss, costs)
         return self.labels_.translate(z, loss)
 
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
+        costs = self._costs(costs, X, loss)
         loss, z, mu = self._decide(X, loss, costs)
         return loss.risk(z, mu, costs)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        loss, z, _ = self._decide(X, None, None)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
+        costs = self._costs(costs, X, None)
+        loss, z, _ = self._decide(X, None, costs)
         check_lengths(len(z), y)
-        losses = self.labels_.losses(loss, z, y)
+        losses = self.labels_.losses(loss, z, y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -166,6 +177,13 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _costs(self, costs: Any, X: Any, loss: Any) -> Any:
+        """Costs per example as an array."""
+        if costs is None or isinstance(costs, np.ndarray):
+            return costs
+        loss = self._loss_for(loss)
+        return example_costs(X, costs, self.labels_.classes, self.labels_.outputs(loss))
 
     def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Loss, np.ndarray, np.ndarray]:
         """A loss, fitted or another, the outputs decided for it, and its moments."""

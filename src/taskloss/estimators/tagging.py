@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -25,7 +25,7 @@ from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
-from .base import Minimiser, keep
+from .base import COSTS, Minimiser, keep
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
 
@@ -262,6 +262,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
+
     def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
         """The labels of least expected loss: one array per example, or for Packed one array for all.
 
@@ -281,7 +284,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         def risk(f: Forest, on: Any, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
             z = bound.packed_decode(f, first, second, limits, on)
             risks = bound.packed_risk(f, z, first, second)
-            return risks if on is None else risks + np.add.reduceat(on[np.arange(len(z)), z], f.offsets[:-1])
+            return risks if on is None else risks + _paid(f, z, on)
 
         def whole(f: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
             return bound.law_risk(f, bound.law_decode(f, unary, pairwise, limits), unary, pairwise)
@@ -356,12 +359,20 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         forest, unary, pairwise = self._law_scores(examples)
         return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, *, parents: Any = None) -> float:
-        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position."""
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, costs: Any = None, *, parents: Any = None
+    ) -> float:
+        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
         bound, examples = self._loss_for(loss), self._read(X, parents)
-        z = self._decide(examples, bound, None)
+        prices = self._prices(costs, examples, bound)
+        z = self._decide(examples, bound, prices)
         codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
         losses = bound.packed_loss(examples.forest, z, codes)
+        if prices is not None:
+            losses = losses + _paid(examples.forest, z, prices)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -524,6 +535,11 @@ def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
     return loss.bind(n_states)
+
+
+def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """The prices of each example's outputs, added up."""
+    return np.add.reduceat(prices[np.arange(len(z)), z], forest.offsets[:-1])
 
 
 def _laws(mu: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ class Loss(Part):
     that has an estimator of its own ("ranking", "matching").
     """
 
-    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
+    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "realised", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
@@ -95,14 +95,21 @@ class Loss(Part):
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
         """The expected loss of outputs z, with costs that differ per example where they are given, as `decode` takes them."""
-        if costs is None:
-            return self.bayes_risk(z, mu)
+        return self.bayes_risk(z, mu) if costs is None else self.bayes_risk(z, mu) + self.price(z, costs)
+
+    def realised(self, z: Array, y: Array, costs: Array | None = None) -> np.ndarray:
+        """The loss L(z, y) that outputs had, with costs that differ per example where they are given, as `decode` takes them."""
+        return self(z, y) if costs is None else self(z, y) + self.price(z, costs)
+
+    def price(self, z: Array, costs: Array) -> np.ndarray:
+        """What outputs cost whatever the label, by the prices of each example's outputs or of their parts."""
         raise ValueError(f"{type(self).__name__} takes no costs per example.")
 
-    def worst(self, z: Array) -> np.ndarray:
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         """The largest loss that each output can have."""
         z, y = np.atleast_1d(z), self.labels()
-        return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        return worst if costs is None else worst + self.price(z, costs)
 
     # -- the users' own names ----------------------------------------------------------------------------------------
 
@@ -168,11 +175,15 @@ class Loss(Part):
         grid = np.indices((len(z), len(y)))
         return self(z[grid[0]], y[grid[1]])
 
-    def scorer(self) -> Any:
-        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score."""
+    def scorer(self, costs: Any = None) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score.
+
+        costs: costs that differ per example, as a function of X or a formula on its columns (`taskloss.example_costs`), which
+        the scorer reads from the X that a search is given; arrays are passed to the search itself, under metadata routing.
+        """
         from ..scoring import TaskScorer
 
-        return TaskScorer(self)
+        return TaskScorer(self, costs)
 
 
 def name_array(names: Any) -> np.ndarray:
@@ -237,3 +248,9 @@ def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
     if not np.isfinite(costs).all():
         raise ValueError("costs contains NaN or infinite values.")
     return costs
+
+
+def price_of_sets(z: Array, costs: Array) -> np.ndarray:
+    """The prices of the labels that are predicted, added up."""
+    z = np.asarray(z)
+    return (check_prices(costs, z.shape, "label that is predicted") * z).sum(-1)
