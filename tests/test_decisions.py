@@ -82,6 +82,19 @@ def test_decisions_are_the_least_expected_losses(part):
     np.testing.assert_allclose(np.take_along_axis(risks, z[:, None], 1)[:, 0], risks.min(1), atol=1e-9)
 
 
+def test_many_are_decided_as_few():
+    """Blocks on threads, against one product and argmin; ties go to the first output."""
+    loss = tl.losses.CostMatrix([[0, 1, 2], [1, 0, 1], [2, 1, 0], [1, 1, 1]])
+    q = rng.integers(1, 4, (1_700_001, 3)) / 8.0
+    q[:, 2] = 1 - q[:, :2].sum(1)  # multiples of an eighth: sums are exact, and ties are many
+    risks = q @ loss.matrix().T
+    assert (risks == risks.min(1, keepdims=True)).sum(1).max() > 1
+    same(tl.decide(q, loss), np.argmin(risks, axis=1))
+    q[150_000] *= 0.5
+    with pytest.raises(ValueError, match="row 150000 sums to 0.5"):
+        tl.decide(q, loss)
+
+
 def test_label_sets():
     q = rng.random((40, 4))
     same(tl.decide(q, "hamming"), (q > 0.5).astype(int))
@@ -152,8 +165,8 @@ Q = np.full((4, 2), 0.5)
 BAD = {
     "sums": (lambda: tl.decide(Q * [[1.0], [1], [0.5], [1]]), r"must sum to one, but row 2 sums to 0.5"),
     "negative": (lambda: tl.decide([[-1.0, 2.0]]), "must be probabilities, from 0 to 1, got -1.0"),
-    "nan": (lambda: tl.decide([[np.nan, 1.0]]), "must be probabilities, from 0 to 1, got NaN"),
-    "infinite": (lambda: tl.decide([[np.inf, 1.0]]), "infinite"),
+    "nan": (lambda: tl.decide([[np.nan, 1.0]]), "must be probabilities, from 0 to 1, got nan"),
+    "infinite": (lambda: tl.decide([[np.inf, 1.0]]), "got inf"),
     "one column": (lambda: tl.decide(Q[:, 0]), r"column_stack\(\[1 - p, p\]\)"),
     "text": (lambda: tl.decide([["a", "b"]]), "proba must be probabilities in an array"),
     "labels": (lambda: tl.decide(Q, labels=["a"]), "labels names 1 labels, but the probabilities have 2 columns"),

@@ -16,10 +16,12 @@ from .estimators.base import Decoder, resolve_loss
 from .estimators.decoded import DecodedClassifier, arranged, settled
 from .losses.base import Loss, name_array
 from .model_files import Portable
+from .parallel import Executor
 
 __all__ = ["Moments", "decide", "expected_loss", "find", "holds_own", "moments_of"]
 
 _TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
+_ROWS = 1 << 12  # checked together
 
 
 class Moments(NamedTuple):
@@ -177,26 +179,25 @@ def _laws(proba: Any, sets: bool) -> np.ndarray:
             f"proba must have one row for each example and one column for each label, got shape {q.shape}"
             + (": for two labels give both columns, np.column_stack([1 - p, p])." if q.ndim == 1 else ".")
         )
-    if not q.size:
-        return q
-    low = q.min()
-    if not low >= -_TOLERANCE or not q.max() < np.inf:
-        raise ValueError(
-            f"proba must be probabilities, from 0 to 1, got {low if low == low else 'NaN'}."
-            if not low >= -_TOLERANCE
-            else "proba contains infinite values."
-        )
-    if sets:
-        if q.max() > 1 + _TOLERANCE:
-            raise ValueError(f"proba must be probabilities, from 0 to 1, got {q.max()}.")
-        return q
-    total = q @ np.ones(q.shape[1])
-    worst = int(np.argmax(np.abs(total - 1)))
-    if abs(total[worst] - 1) > _TOLERANCE:
-        raise ValueError(
-            f"Each row of proba must sum to one, but row {worst} sums to {total[worst]:.6g}: divide by the sums, or pass "
-            "probabilities in the place of scores."
-        )
+    one = np.ones(q.shape[1])
+
+    def check(rows: slice) -> None:
+        for start in range(rows.start, rows.stop, _ROWS):  # while a block is in the cache
+            block = q[start : min(start + _ROWS, rows.stop)]
+            low, high = block.min(), block.max()
+            if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
+                raise ValueError(
+                    f"proba must be probabilities, from 0 to 1, got {low if not low >= -_TOLERANCE else high}."
+                )
+            total = block @ one
+            if not sets and (abs(total.max() - 1) > _TOLERANCE or abs(total.min() - 1) > _TOLERANCE):
+                worst = int(np.argmax(np.abs(total - 1)))
+                raise ValueError(
+                    f"Each row of proba must sum to one, but row {start + worst} sums to {total[worst]:.6g}: divide by the sums, or "
+                    "pass probabilities in the place of scores."
+                )
+
+    Executor.for_work(10.0 * q.size, -(-len(q) // _ROWS)).over(check, len(q))
     return q
 
 

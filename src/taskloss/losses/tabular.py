@@ -13,6 +13,7 @@ from .._checks import real_array
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
+from ._minimum import least
 from .base import Array, Loss, check_codes, name_array
 
 
@@ -178,6 +179,8 @@ class Tabular(Loss):
         return costs[np.arange(len(costs)), check_codes(z, self.n_outputs, "outputs")]
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is None:
+            return least(np.asarray(mu), *self._decomposition())
         return np.argmin(self.expected(mu, costs), axis=-1)
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
