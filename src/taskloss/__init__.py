@@ -25,6 +25,7 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
     from . import theory
@@ -45,6 +46,7 @@ __all__ = [
     "TaskLossEstimator",
     "TreeTagger",
     "decide",
+    "estimate_prior",
     "example_costs",
     "expected_loss",
     "hypotheses",
@@ -53,6 +55,7 @@ __all__ = [
     "model_files",
     "polytopes",
     "progress",
+    "reweigh",
     "solvers",
     "streams",
     "surrogates",

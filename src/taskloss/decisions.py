@@ -17,6 +17,7 @@ from .estimators.decoded import DecodedClassifier, arranged, settled
 from .losses.base import Loss, name_array
 from .model_files import Portable
 from .parallel import Executor
+from .priors import reweigh
 
 __all__ = ["Moments", "decide", "expected_loss", "find", "holds_own", "moments_of"]
 
@@ -34,7 +35,17 @@ class Moments(NamedTuple):
     labels: Translator
 
 
-def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, *, X: Any = None, **params: Any) -> Any:
+def decide(
+    proba: Any,
+    loss: Any = None,
+    costs: Any = None,
+    labels: Any = None,
+    *,
+    X: Any = None,
+    class_prior: Any = None,
+    train_prior: Any = None,
+    **params: Any,
+) -> Any:
     """The outputs of least expected loss, from probabilities or from a fitted model.
 
     Parameters
@@ -48,6 +59,8 @@ def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, 
         loss's own names, or 0, 1, ...
     X : inputs of the model, as its own `predict` takes them. Costs that are a function of X or a formula on its columns are
         read from it as it is here, before a pipeline's steps change it; with probabilities it serves for these only.
+    class_prior, train_prior : the shares of the labels among these examples, and those that a fit saw, where they differ
+        (`taskloss.reweigh`); models of this library know the second from their fit.
     params : what else the `predict` of a model of this library takes, such as groups or parents.
 
     Returns
@@ -66,14 +79,22 @@ def decide(proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, 
     ['ham', 'spam']
     """
     if not _is_model(proba):
-        mu, loss, names = moments_of(proba, loss, labels=labels)
+        mu, loss, names = _shifted(moments_of(proba, loss, labels=labels), class_prior, train_prior)
         return names.translate(loss.decode(mu, _read(costs, X, params, loss, names)), loss)
     face, inputs = find(proba, X, loss, labels)
-    return face.predict(inputs, **_given(face, loss, costs, X), **params)
+    return face.predict(inputs, **_given(face, loss, costs, X, class_prior, train_prior), **params)
 
 
 def expected_loss(
-    proba: Any, loss: Any = None, costs: Any = None, labels: Any = None, *, X: Any = None, **params: Any
+    proba: Any,
+    loss: Any = None,
+    costs: Any = None,
+    labels: Any = None,
+    *,
+    X: Any = None,
+    class_prior: Any = None,
+    train_prior: Any = None,
+    **params: Any,
 ) -> np.ndarray:
     """What each decision of `decide` is expected to cost, from probabilities or from a fitted model; arguments as there.
 
@@ -88,11 +109,11 @@ def expected_loss(
     [0.5, 0.6]
     """
     if not _is_model(proba):
-        mu, loss, names = moments_of(proba, loss, labels=labels)
+        mu, loss, names = _shifted(moments_of(proba, loss, labels=labels), class_prior, train_prior)
         costs = _read(costs, X, params, loss, names)
         return loss.risk(loss.decode(mu, costs), mu, costs)
     face, inputs = find(proba, X, loss, labels)
-    return face.expected_loss(inputs, **_given(face, loss, costs, X), **params)
+    return face.expected_loss(inputs, **_given(face, loss, costs, X, class_prior, train_prior), **params)
 
 
 def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None) -> Moments:
@@ -201,11 +222,24 @@ def _laws(proba: Any, sets: bool) -> np.ndarray:
     return q
 
 
-def _given(face: Any, loss: Any, costs: Any, X: Any) -> dict[str, Any]:
-    """What of loss and costs was given; the costs as an array, from X as the user has it."""
+def _shifted(found: Moments, class_prior: Any, train_prior: Any) -> Moments:
+    """Moments of probabilities, reweighed where shares of the labels are given."""
+    if class_prior is None and train_prior is None:
+        return found
+    if class_prior is None or train_prior is None or found.loss.kind != "classes":
+        raise ValueError(
+            "Probabilities of single labels are reweighed from the shares of a fit to those in use: give both class_prior and train_prior."
+        )
+    q = reweigh(found.loss.probabilities(found.mu), class_prior, train_prior, found.labels.classes)
+    return found._replace(mu=found.loss.moments(q))
+
+
+def _given(face: Any, loss: Any, costs: Any, X: Any, class_prior: Any, train_prior: Any) -> dict[str, Any]:
+    """What was given of these; the costs as an array, from X as the user has it."""
     if costs is not None:
         costs = face._costs(costs, X, loss) if isinstance(face, Decoder) else costs(X) if callable(costs) else costs
-    return {name: value for name, value in {"loss": loss, "costs": costs}.items() if value is not None}
+    given = {"loss": loss, "costs": costs, "class_prior": class_prior, "train_prior": train_prior}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _read(costs: Any, X: Any, params: dict[str, Any], loss: Loss, labels: Translator) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import check_hyperparameters
 from ..data.base import Translator
 from ..data.labels import labels_for, ordered_categories
+from ..data.weights import example_weights
 from ..losses.base import Loss, name_array
 from .base import OF_FEATURES, Decoder, as_loss, keep_found
 
@@ -61,6 +62,9 @@ class DecodedClassifier(Decoder):
         if self.calibration is not None or not self.prefit:
             estimator.fit(X, y, **fit_params)
         self._settle(estimator, ordered_categories(y))
+        if not self.prefit:  # whose own labels nobody has shown
+            weights = example_weights(sample_weight, len(y))
+            self.class_prior_ = np.bincount(self.labels_.encode(y), weights, self.labels_.size) / weights.sum()
         return self
 
     def _make_estimator(self) -> Any:
