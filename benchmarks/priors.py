@@ -1,7 +1,8 @@
 """Fits to 50:50 undersampled data with the known shares of the labels, beside fits to all: python -m benchmarks.priors [name ...].
 
 The data, features and costs per example are those of benchmarks.example_costs. The training part is undersampled to as many examples
-of the common label as of the rare one; decisions take `class_prior`, the shares of the whole training part. Without it, decisions are
+of the common label as of the rare one; decisions take `class_prior`, the shares of the whole training part.
+Every fit chooses its penalty from five by the logarithmic loss of three inner folds. Without it, decisions are
 made as if one half were positive. The last column estimates the shares of the test part without its labels (EM, with a third of the
 training part as reference), or says that it refused. Intervals of the difference to the fit on all: corrected resampled t, 95 %.
 """
@@ -13,12 +14,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit, train_test_split
 
 import taskloss as tl
 
 from .common import RESULTS, measure_all, write_table
-from .example_costs import BUNDLED, SHARED, SPLITS, TEST, load
+from .example_costs import ALPHAS, BUNDLED, SHARED, SPLITS, TEST, load
 from .quality import interval, standardise, verdict
 
 STORE = RESULTS / "priors.json"
@@ -28,6 +29,11 @@ def undersampled(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     rare = int(np.argmin(np.bincount(y)))
     few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
     return np.sort(np.concatenate([few, rng.choice(many, len(few), replace=False)]))
+
+
+def fitted(X: np.ndarray, y: np.ndarray) -> Any:
+    model = tl.CostSensitiveClassifier(tol=1e-6)
+    return GridSearchCV(model, {"alpha": ALPHAS}, scoring="neg_log_loss", cv=3).fit(X, y).best_estimator_
 
 
 def measure(_: str, name: str) -> dict[str, list[Any]]:
@@ -43,13 +49,13 @@ def measure(_: str, name: str) -> dict[str, list[Any]]:
         def paid(z: np.ndarray, b: np.ndarray = b) -> float:
             return float(costs[b, z, y[b]].mean())
 
-        full = tl.CostSensitiveClassifier(tol=1e-6).fit(X_train, y[a])
-        part = tl.CostSensitiveClassifier(tol=1e-6).fit(X_train[half], y[a][half])
+        full = fitted(X_train, y[a])
+        part = fitted(X_train[half], y[a][half])
         out["full"].append(paid(full.predict(X_test, costs=costs[b])))
         out["prior"].append(paid(part.predict(X_test, costs=costs[b], class_prior=shares)))
         out["naive"].append(paid(part.predict(X_test, costs=costs[b])))
         fit, ref = train_test_split(half, test_size=1 / 3, random_state=0, stratify=y[a][half])
-        third = tl.CostSensitiveClassifier(tol=1e-6).fit(X_train[fit], y[a][fit])
+        third = fitted(X_train[fit], y[a][fit])
         try:
             laws = third.predict_proba(X_test), third.predict_proba(X_train[ref])
             found = tl.estimate_prior(*laws, y[a][ref], train_prior=third.class_prior_)

@@ -97,6 +97,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     boundaries: bool
     transition_features: Any
     forbidden: Any
+    ignore_label: Any
     loss_: SequenceLoss
     surrogate_: Surrogate
     reader_: SequenceReader
@@ -115,6 +116,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         boundaries: bool = True,
         transition_features: Any = None,
         forbidden: Any = None,
+        ignore_label: Any = None,
         solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 1000,
@@ -200,7 +202,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         examples = self._examples(X, rows, offsets, parents)
         forest = examples.forest
         y = as_labels(X, y)
-        labels = SequenceLabels(y) if labels is None else labels
+        labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
@@ -244,7 +246,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
             )
-        reader, labels = (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes))
+        reader, labels = (
+            (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes, self.ignore_label))
+        )
         problem = self._problem(X, y, None, None, reader, labels)
         solver = self._stream_solver(n_samples)
         return open_stream(solver, problem.hypothesis, problem.inputs, labels.size, problem.found)
@@ -369,7 +373,11 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
         z = self._decide(examples, bound, prices)
-        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
+        y = as_labels(X, y)
+        codes = self.labels_.encode(y, examples.forest.offsets, unseen=True)[examples.order]
+        if self.labels_.ignore is not None and bound.n_outputs == self.labels_.size:
+            ignored = self.labels_.ignored(y)[examples.order]
+            codes[ignored] = z[ignored]  # what does not count is as good as right
         losses = bound.packed_loss(examples.forest, z, codes)
         if prices is not None:
             losses = losses + _paid(examples.forest, z, prices)
