@@ -19,7 +19,7 @@ import taskloss as tl
 from taskloss.data.spans import SpanScheme
 from taskloss.polytopes._max_product import maximise
 from taskloss.polytopes._spans import SpanLaw
-from taskloss.polytopes._sum_product import marginals
+from taskloss.polytopes._sum_product import cell_marginals
 
 from .common import RESULTS, write_table
 from .datasets.sequences import chunks, conll2000
@@ -81,7 +81,7 @@ def main(sentences: int | None = None) -> None:
     forest = examples.forest
 
     def spans() -> Any:
-        return SpanLaw(forest, *marginals(forest, *scores)[1:], tags).above(0.5)
+        return SpanLaw(forest, *cell_marginals(forest, *scores, SpanLaw.cells(tags)), tags).above(0.5)
 
     times = in_turns(
         {

@@ -9,7 +9,7 @@ import taskloss as tl
 from taskloss.data.spans import SpanScheme
 from taskloss.polytopes._forest import Forest
 from taskloss.polytopes._spans import Found, SpanLaw, as_precise, best_apart
-from taskloss.polytopes._sum_product import marginals
+from taskloss.polytopes._sum_product import cell_marginals, marginals
 
 LABELS = {
     "BIO": ["B-A", "B-B", "I-A", "I-B", "O"],
@@ -71,12 +71,13 @@ def enumerated(scheme, forest, unary, pairwise):
 
 @schemes
 @pytest.mark.parametrize("per_edge", [False, True])
-def test_probabilities_are_sums_over_all_labellings(scheme, per_edge):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_probabilities_are_sums_over_all_labellings(scheme, per_edge, compiled):
     forest, unary, pairwise = drawn(scheme, per_edge=per_edge)
     truth = enumerated(scheme, forest, unary, pairwise)
     read = SpanScheme.read(scheme, np.array(LABELS[scheme]))
-    _, nodes, edges = marginals(forest, unary, pairwise)
-    law = SpanLaw(forest, nodes, edges, read.tags)
+    cells = SpanLaw.cells(read.tags)
+    law = SpanLaw(forest, *cell_marginals(forest, unary, pairwise, cells, compiled=compiled), read.tags)
     low = forest.offsets
     start, end, kind = (
         np.array(part)
@@ -93,6 +94,31 @@ def test_probabilities_are_sums_over_all_labellings(scheme, per_edge):
         expected = {key: p for key, p in truth.items() if p >= threshold}
         assert named.keys() == expected.keys()
         np.testing.assert_allclose([named[key] for key in expected], list(expected.values()), atol=1e-10)
+
+
+def test_marginals_at_some_cells_are_those_of_all_of_them():
+    """Also where scores are so far apart that the compiled recursion hands a chain on."""
+    forest, unary, pairwise = drawn("BIO", lengths=[3, 5, 1, 4])
+    unary[4] *= 400
+    cells = np.array([[0, 2], [2, 2], [4, 1]])
+    _, nodes, edges = marginals(forest, unary, pairwise)
+    for compiled in (False, True):
+        mu, at = cell_marginals(forest, unary, pairwise, cells, compiled=compiled)
+        np.testing.assert_allclose(mu, nodes, atol=1e-12)
+        np.testing.assert_allclose(at, edges[:, cells[:, 0], cells[:, 1]], atol=1e-12)
+
+
+def test_labels_that_a_scheme_lacks():
+    """Spans of one position only: there is no I-A, and no span goes on."""
+    read = SpanScheme.read("BIO", np.array(["B-A", "B-B", "I-B", "O"]))
+    forest = Forest.chains([4])
+    rng = np.random.default_rng(0)
+    unary, pairwise = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    law = SpanLaw(forest, *cell_marginals(forest, unary, pairwise, SpanLaw.cells(read.tags)), read.tags)
+    found = law.above(1e-6)
+    of_a = found.kind == read.labels.index("A")
+    np.testing.assert_array_equal(found.start[of_a], found.end[of_a])
+    np.testing.assert_allclose(found.probability[of_a], marginals(forest, unary, pairwise)[1][:, 0])
 
 
 @schemes

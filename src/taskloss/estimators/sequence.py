@@ -107,13 +107,14 @@ class SequenceTagger(Tagger):
         least = span_threshold(threshold, costs, precision)
         examples = self._read(X)
         read = SpanScheme.read(scheme, self.classes_)
+        cells = SpanLaw.cells(read.tags)
         loss, forest = self._loss_for(None), examples.forest
         chosen = self._decide(examples, loss, None) if least is None else None
         if chosen is not None and len(loss.output_names(self.classes_)) != len(self.classes_):
             raise ValueError(f"{loss!r} has outputs that are no labels: give threshold=..., costs=... or precision=...")
 
         def work(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> Found:
-            mu, steps = self._inference.moments(some, NodeEdgeScores(*scores), True)
+            mu, steps = self._inference.moments_at(some, NodeEdgeScores(*scores), cells)
             law = SpanLaw(some, mu, steps, read.tags)
             if chosen is not None:
                 start, end, kind = read.spans(chosen[nodes], some.roots)
@@ -124,7 +125,7 @@ class SequenceTagger(Tagger):
                 found = Found(*(part[best_apart(found, least)] for part in found)) if least < 0.5 else found
             return Found(found.start + nodes.start, found.end + nodes.start, *found[2:])
 
-        found = Found(*map(np.concatenate, zip(*self._blocks(examples, work, True), strict=True)))
+        found = Found(*map(np.concatenate, zip(*self._blocks(examples, work, False), strict=True)))
         if precision is not None:
             found = as_precise(found, precision)
         tree = forest.tree_of[found.start] if len(found.start) else found.start

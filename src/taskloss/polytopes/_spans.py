@@ -39,47 +39,72 @@ class Found(NamedTuple):
 
 
 class SpanLaw:
-    """What spans need of the marginals of packed chains: (nodes, kinds) tables."""
+    """Probabilities of spans of packed chains, from what they need of the marginals; looked up where a span may be.
 
-    def __init__(self, forest: Forest, nodes: np.ndarray, edges: np.ndarray, tags: Tags):
+    nodes: marginals of positions. steps: marginals of steps at the pairs of states that `cells` lists, (steps, cells).
+    """
+
+    def __init__(self, forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags):
+        self.nodes, self.steps, self.tags = nodes, steps, tags
         self.closes = bool((tags.last >= 0).any())
         lower = forest.children
+        self.below, self.before = (
+            np.full(forest.n_nodes, -1),
+            np.full(forest.n_nodes, -1),
+        )  # steps, -1 at the ends of chains
+        self.below[forest.parents[lower]] = self.before[lower] = np.arange(len(lower))
 
-        def at(states: np.ndarray) -> np.ndarray:
-            return np.where(states >= 0, nodes[:, np.maximum(states, 0)], 0.0)
+    def _starts(self, at: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        """The probabilities that spans begin."""
+        p = self._state(at, self.tags.first[kind])
+        if self.tags.open:  # less the probability that the span began before
+            step = self.before[at]
+            p = np.maximum(p - np.where(step >= 0, self.steps[step, len(self.tags.first) + kind], 0.0), 0.0)
+        return p
 
-        def step(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            """P(next state is b | state is a) by the upper end of the step; zero where there is no next."""
-            out = np.zeros((forest.n_nodes, len(a)))
-            there = np.maximum(a, 0)
-            joint = np.where((a >= 0) & (b >= 0), edges[:, there, np.maximum(b, 0)], 0.0)
-            given = nodes[forest.parents[lower]][:, there]
-            out[forest.parents[lower]] = joint / np.where(given > 0, given, 1.0)
-            return np.clip(out, 0.0, 1.0)
+    def _state(self, at: np.ndarray, state: np.ndarray) -> np.ndarray:
+        return np.where(state >= 0, self.nodes[at, np.maximum(state, 0)], 0.0)
 
-        self.start = at(tags.first)
-        if tags.open:  # less the probability that the span began before
-            before = np.zeros_like(self.start)
-            before[lower] = edges[:, tags.inside, tags.inside]
-            self.start = np.maximum(self.start - before, 0.0)
-        self.alone = at(tags.single)
-        self.on_first, self.on = step(tags.first, tags.inside), step(tags.inside, tags.inside)
-        if self.closes:
-            self.off_first, self.off = step(tags.first, tags.last), step(tags.inside, tags.last)
+    def _onward(self, at: np.ndarray, kind: np.ndarray, length: int, closing: bool = False) -> np.ndarray:
+        """P(inside next, or with `closing` the last state next | the state of a span here); zero where there is no next."""
+        here, to = (
+            (self.tags.inside if length else self.tags.first)[kind],
+            (self.tags.last if closing else self.tags.inside)[kind],
+        )
+        given, step = self._state(at, here), self.below[at]
+        column = len(self.tags.first) * (bool(length) + 2 * closing) + kind
+        there = (step >= 0) & (to >= 0) & (given > 0)
+        return np.where(there, np.minimum(self.steps[step, column] / np.where(there, given, 1.0), 1.0), 0.0)
+
+    def _likely(self, states: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and kinds at which a state of its own is at least so likely."""
+        kind_of = np.full(self.nodes.shape[1], -1)
+        kind_of[states[states >= 0]] = np.flatnonzero(states >= 0)
+        at, state = np.divmod(np.flatnonzero(self.nodes.ravel() >= threshold), self.nodes.shape[1])
+        ours = kind_of[state] >= 0
+        return at[ours], kind_of[state[ours]]
+
+    @staticmethod
+    def cells(tags: Tags) -> np.ndarray:
+        """The pairs of states at which steps are needed: first to inside, inside to inside, and to the last where it has a state."""
+        pairs = [(tags.first, tags.inside), (tags.inside, tags.inside)]
+        if (tags.last >= 0).any():
+            pairs += [(tags.first, tags.last), (tags.inside, tags.last)]
+        return np.maximum(np.concatenate([np.stack(pair, axis=1) for pair in pairs]), 0)
 
     def of(self, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> np.ndarray:
         """The probabilities of given spans."""
         out = np.empty(len(start))
         alone = (start == end) & self.closes
-        out[alone] = self.alone[start[alone], kind[alone]]
+        out[alone] = self._state(start[alone], self.tags.single[kind[alone]])
         todo = np.flatnonzero(~alone)
-        at, run, stop = start.copy(), self.start[start, kind], end - self.closes
+        at, run, stop = start.copy(), self._starts(start, kind), end - self.closes
         length = 0
         while len(todo):
             done = at[todo] == stop[todo]
             i, todo = todo[done], todo[~done]
-            out[i] = self._ended(at[i], kind[i], run[i], length)
-            run[todo] *= self._on(length)[at[todo], kind[todo]]
+            out[i] = run[i] * self._ends(at[i], kind[i], length, self._onward(at[i], kind[i], length))
+            run[todo] *= self._onward(at[todo], kind[todo], length)
             at[todo] += 1
             length += 1
         return out
@@ -89,29 +114,25 @@ class SpanLaw:
 
         The probability that a span has begun and gone so far bounds that of every span that begins so: few are to be followed.
         """
-        start, kind = np.nonzero(self.alone >= threshold)
-        found = [Found(start, start, kind, self.alone[start, kind])]
-        start, kind = np.nonzero(self.start >= threshold)
-        at, run, length = start, self.start[start, kind], 0
+        start, kind = self._likely(self.tags.single, threshold)
+        found = [Found(start, start, kind, self._state(start, self.tags.single[kind]))]
+        start, kind = self._likely(self.tags.first, threshold)
+        at, run, length = start, self._starts(start, kind), 0
         while len(start):
-            p = self._ended(at, kind, run, length)
+            on = self._onward(at, kind, length)
+            p = run * self._ends(at, kind, length, on)
             keep = p >= threshold
             found.append(Found(start[keep], at[keep] + self.closes, kind[keep], p[keep]))
-            run = run * self._on(length)[at, kind]
+            run = run * on
             go = run >= threshold  # zero at the end of a chain
             start, at, kind, run, length = start[go], at[go] + 1, kind[go], run[go], length + 1
         parts = [np.concatenate(part) for part in zip(*found, strict=True)]
         order = np.lexsort((parts[1], parts[0]))
         return Found(*(part[order] for part in parts))
 
-    def _on(self, length: int) -> np.ndarray:
-        return self.on if length else self.on_first
-
-    def _ended(self, at: np.ndarray, kind: np.ndarray, run: np.ndarray, length: int) -> np.ndarray:
-        """The probability of spans that have gone as far as `at` and end: here, or with a state of their own at the next position."""
-        if self.closes:
-            return run * (self.off if length else self.off_first)[at, kind]
-        return run * (1 - self._on(length)[at, kind])
+    def _ends(self, at: np.ndarray, kind: np.ndarray, length: int, on: np.ndarray) -> np.ndarray:
+        """P(a span that has gone as far as `at` ends: here, or with a state of its own at the next position)."""
+        return self._onward(at, kind, length, closing=True) if self.closes else 1 - on
 
 
 def best_apart(found: Found, threshold: float) -> np.ndarray:
