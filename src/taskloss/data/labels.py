@@ -55,9 +55,9 @@ class Classes:
     def encode(self, y: Any) -> np.ndarray:
         return codes_of(_column(y), self.classes, "label")
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
         codes = codes_of(_column(y), self.classes, None)
-        return _with_worst(loss, z, codes, codes >= 0)
+        return _with_worst(loss, z, codes, codes >= 0, costs)
 
     def outputs(self, loss: Loss) -> np.ndarray:
         return loss.output_names(self.classes)
@@ -96,10 +96,10 @@ class LabelSets:
     def encode(self, y: Any) -> np.ndarray:
         return self._encode_sets(y, "label")[0] if self.as_sets else self._encode_indicators(y)
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
         if not self.as_sets:
-            return loss(z, self._encode_indicators(y))
-        return _with_worst(loss, z, *self._encode_sets(y, None))
+            return loss.realised(z, self._encode_indicators(y), costs)
+        return _with_worst(loss, z, *self._encode_sets(y, None), costs)
 
     def _encode_sets(self, y: Any, what: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Indicators, and whether every label of a row is known."""
@@ -259,12 +259,13 @@ def _in_order(names: np.ndarray) -> np.ndarray:
         return names
 
 
-def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray, costs: Any = None) -> np.ndarray:
     """L(z, y) where the label is known; elsewhere the largest loss that z can have."""
     if known.all():
-        return loss(z, y)
-    out = np.empty(len(z))
-    out[known], out[~known] = loss(z[known], y[known]), loss.worst(z[~known])
+        return loss.realised(z, y, costs)
+    out, costs = np.empty(len(z)), None if costs is None else np.asarray(costs)
+    out[known] = loss.realised(z[known], y[known], None if costs is None else costs[known])
+    out[~known] = loss.worst(z[~known], None if costs is None else costs[~known])
     return out
 
 

@@ -47,7 +47,9 @@ class Objects:
             known.setdefault(identity(one), code)
         return _codes(z, known, "output")
 
-    def losses(self, loss: Any, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Any, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        if costs is not None:
+            return loss.realised(z, self.encode(y), costs)
         return loss.pairs(self.outputs(loss)[z], y)  # the function knows labels that no fit has seen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_hyperparameters, check_number, count_examples, said_of
 from ..data.base import Translator
+from ..data.costs import example_costs
 from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -23,11 +24,13 @@ from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
 from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
+from ..priors import reweigh
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from ..surrogates.base import Surrogate
 from .validation import Judge, hold_out
 
+COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -167,27 +170,43 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     loss_: Loss
     labels_: Translator
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
 
-    def predict(self, X: Any, loss: Any = None, costs: Any = None) -> Any:
+    def predict(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> Any:
         """The outputs of least expected loss.
 
         loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
-        for label sets (n, labels), a price for each label that is predicted.
+        for label sets (n, labels), a price for each label that is predicted. Or a function of X that returns one, or a
+        formula on its columns, {"miss": "amount", "review": 10}; see `taskloss.example_costs`.
+        class_prior: the shares of the labels among these examples, where they differ from those of the fit: numbers in the
+        order of classes_, a mapping from label to share, or an estimate; moments are reweighed, then decoded
+        (`taskloss.reweigh`). train_prior: the shares that the fit saw, where that is not `class_prior_`.
         """
-        loss, z, _ = self._decide(X, loss, costs)
+        costs = self._costs(costs, X, loss)
+        loss, z, _ = self._decide_for(X, loss, costs, class_prior, train_prior)
         return self.labels_.translate(z, loss)
 
-    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
-        """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
-        loss, z, mu = self._decide(X, loss, costs)
+    def expected_loss(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> np.ndarray:
+        """The expected loss of each prediction, as the fitted moments estimate it; other arguments as in `predict`."""
+        costs = self._costs(costs, X, loss)
+        loss, z, mu = self._decide_for(X, loss, costs, class_prior, train_prior)
         return loss.risk(z, mu, costs)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        loss, z, _ = self._decide(X, None, None)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
+        costs = self._costs(costs, X, None)
+        loss, z, _ = self._decide(X, None, costs)
         check_lengths(len(z), y)
-        losses = self.labels_.losses(loss, z, y)
+        losses = self.labels_.losses(loss, z, y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -203,6 +222,32 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _costs(self, costs: Any, X: Any, loss: Any) -> Any:
+        """Costs per example as an array."""
+        if costs is None or isinstance(costs, np.ndarray):
+            return costs
+        loss = self._loss_for(loss)
+        return example_costs(X, costs, self.labels_.classes, self.labels_.outputs(loss))
+
+    def _decide_for(
+        self, X: Any, loss: Any, costs: Any, class_prior: Any, train_prior: Any
+    ) -> tuple[Loss, np.ndarray, np.ndarray]:
+        """`_decide` where the shares of the labels are others than those of the fit."""
+        if class_prior is None:
+            if train_prior is not None:
+                raise ValueError("train_prior says what the fit saw: give class_prior=..., the shares in use, too.")
+            return self._decide(X, loss, costs)
+        loss, mu = self._loss_and_moments(loss, X)
+        if loss.kind != "classes":
+            raise ValueError(f"class_prior is for one label per example, and {loss!r} is on label sets.")
+        trained = getattr(self, "class_prior_", None) if train_prior is None else train_prior
+        if trained is None:
+            raise ValueError(
+                f"{type(self).__name__} has seen no labels at its fit: pass train_prior=..., the shares of the labels that the model was fitted to."
+            )
+        mu = loss.moments(reweigh(loss.probabilities(mu), class_prior, trained, self.labels_.classes))
+        return loss, loss.decode(mu, costs), mu
 
     def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Loss, np.ndarray, np.ndarray]:
         """A loss, fitted or another, the outputs decided for it, and its moments."""

@@ -65,6 +65,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         the place of x.
     solution_ : status, iterations, value and estimated relative gap of the fit.
     classes_, outputs_ : labels, and what may be predicted.
+    class_prior_ : the shares of the labels that were fitted to, weighed as the examples were.
     """
 
     loss: Any
@@ -129,8 +130,9 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         elif hypothesis.holdout is not None:
             known = codes
             judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)
+        shares = None if codes.ndim != 1 else np.bincount(codes, weights, labels.size) / weights.sum()
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
-        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
+        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels, "class_prior_": shares}
         self._fit_to(hypothesis, X, risk, found, judge, monitor)
         self.close_stream()
         return self

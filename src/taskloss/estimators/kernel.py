@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, check_lengths, keep, keep_found, read_features
+from .base import COSTS, check_features, check_lengths, keep, keep_found, read_features
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -163,6 +163,9 @@ class KernelPredictor(Portable, BaseEstimator):
         check_is_fitted(self)
         return self._average(X, self._fitted.targets, alpha)
 
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
+
     def predict(self, X: Any, loss: Any = None, alpha: float | None = None, costs: Any = None) -> Any:
         """The outputs of least weighted loss.
 
@@ -178,11 +181,11 @@ class KernelPredictor(Portable, BaseEstimator):
         task, mu = self._weigh(X, loss, None, costs)
         return task.expected(mu, costs)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better."""
-        z = self.predict(X)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss; higher is better. costs: as in `predict`; decisions are made for them, and judged by them."""
+        z = self.predict(X, costs=costs)
         check_lengths(len(z), y)
-        losses = self._fitted.losses(z, y)
+        losses = self._fitted.losses(z, y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Weighing, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -25,7 +25,7 @@ from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
-from .base import Minimiser, keep, warn_of_ties
+from .base import COSTS, Minimiser, keep, warn_of_ties
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
 
@@ -97,6 +97,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     boundaries: bool
     transition_features: Any
     forbidden: Any
+    ignore_label: Any
     loss_: SequenceLoss
     surrogate_: Surrogate
     reader_: SequenceReader
@@ -115,6 +116,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         boundaries: bool = True,
         transition_features: Any = None,
         forbidden: Any = None,
+        ignore_label: Any = None,
         solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 1000,
@@ -200,7 +202,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         examples = self._examples(X, rows, offsets, parents)
         forest = examples.forest
         y = as_labels(X, y)
-        labels = SequenceLabels(y) if labels is None else labels
+        labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
@@ -249,7 +251,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
             )
-        reader, labels = (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes))
+        reader, labels = (
+            (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes, self.ignore_label))
+        )
         problem = self._problem(X, y, None, None, reader, labels)
         solver = self._stream_solver(n_samples)
         return open_stream(solver, problem.hypothesis, problem.inputs, labels.size, problem.found)
@@ -266,6 +270,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         return examples.inputs, Forests(surrogate, forest, codes, weights, labels.size, limits, part=True)
 
     # -- predicting --------------------------------------------------------------------------------------------------
+
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
 
     def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
         """The labels of least expected loss: one array per example, or for Packed one array for all.
@@ -288,7 +295,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             on = None if prices is None else prices[nodes]
             z = bound.packed_decode(f, first, second, limits, on) if own is None else own[nodes]
             risks = bound.packed_risk(f, z, first, second)
-            return risks if on is None else risks + np.add.reduceat(on[np.arange(len(z)), z], f.offsets[:-1])
+            return risks if on is None else risks + _paid(f, z, on)
 
         def whole(f: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
             return bound.law_risk(f, bound.law_decode(f, unary, pairwise, limits), unary, pairwise)
@@ -360,12 +367,24 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         forest, unary, pairwise = self._law_scores(examples)
         return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, *, parents: Any = None) -> float:
-        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position."""
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, costs: Any = None, *, parents: Any = None
+    ) -> float:
+        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
         bound, examples = self._loss_for(loss), self._read(X, parents)
-        z = self._decide(examples, bound, None)
-        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
+        prices = self._prices(costs, examples, bound)
+        z = self._decide(examples, bound, prices)
+        y = as_labels(X, y)
+        codes = self.labels_.encode(y, examples.forest.offsets, unseen=True)[examples.order]
+        if self.labels_.ignore is not None and bound.n_outputs == self.labels_.size:
+            ignored = self.labels_.ignored(y)[examples.order]
+            codes[ignored] = z[ignored]  # what does not count is as good as right
         losses = bound.packed_loss(examples.forest, z, codes)
+        if prices is not None:
+            losses = losses + _paid(examples.forest, z, prices)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -540,6 +559,11 @@ def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
     return loss.bind(n_states)
+
+
+def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """The prices of each example's outputs, added up."""
+    return np.add.reduceat(prices[np.arange(len(z)), z], forest.offsets[:-1])
 
 
 def _laws(mu: np.ndarray) -> np.ndarray:

@@ -77,11 +77,11 @@ class Weighing:
             return self.loss.risk(self.loss.decode(mu, costs), mu, costs)
         return np.array([self._objective(row)(one) for one, row in zip(self.decide(mu), mu, strict=True)])
 
-    def losses(self, z: Any, y: Any) -> np.ndarray:
+    def losses(self, z: Any, y: Any, costs: Any = None) -> np.ndarray:
         """The losses of users' outputs against users' labels, row by row."""
-        if self.loss.takes_objects:
+        if self.loss.takes_objects and costs is None:
             return self.loss.pairs(z, y)
-        return self.translator.losses(self.loss, self.translator.encode_outputs(z, self.loss), y)
+        return self.translator.losses(self.loss, self.translator.encode_outputs(z, self.loss), y, costs)
 
     def left_out_losses(self, mu: np.ndarray) -> np.ndarray:
         """The losses at the training points, where each has been left out of its moments mu, before refinement.
@@ -149,8 +149,8 @@ class StructuredRows:
     def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
         return z
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
-        return loss(z, self.encode(y))
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        return loss.realised(z, self.encode(y), costs)
 
 
 class SequenceRows:
@@ -177,8 +177,8 @@ class SequenceRows:
     def outputs(self, loss: Loss) -> np.ndarray:
         return self.translate(loss.outputs(), loss)
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
-        return loss(z, self.encode(y))
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        return loss.realised(z, self.encode(y), costs)
 
     def encode_outputs(self, z: Any, loss: Any) -> np.ndarray:
         z = np.asarray(z)

@@ -24,7 +24,7 @@ class Loss(Part):
     that has an estimator of its own ("ranking", "matching").
     """
 
-    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
+    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "realised", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
     coordinatewise: ClassVar[bool] = False  # outputs are all rows of 0 and 1, and each coordinate costs by itself
@@ -99,14 +99,21 @@ class Loss(Part):
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
         """The expected loss of outputs z, with costs that differ per example where they are given, as `decode` takes them."""
-        if costs is None:
-            return self.bayes_risk(z, mu)
+        return self.bayes_risk(z, mu) if costs is None else self.bayes_risk(z, mu) + self.price(z, costs)
+
+    def realised(self, z: Array, y: Array, costs: Array | None = None) -> np.ndarray:
+        """The loss L(z, y) that outputs had, with costs that differ per example where they are given, as `decode` takes them."""
+        return self(z, y) if costs is None else self(z, y) + self.price(z, costs)
+
+    def price(self, z: Array, costs: Array) -> np.ndarray:
+        """What outputs cost whatever the label, by the prices of each example's outputs or of their parts."""
         raise ValueError(f"{type(self).__name__} takes no costs per example.")
 
-    def worst(self, z: Array) -> np.ndarray:
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         """The largest loss that each output can have."""
         z, y = np.atleast_1d(z), self.labels()
-        return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        return worst if costs is None else worst + self.price(z, costs)
 
     # -- the users' own names ----------------------------------------------------------------------------------------
 
@@ -160,6 +167,12 @@ class Loss(Part):
         """The law over labels, or for label sets the probability of each label, that the moments mu stand for."""
         raise NotImplementedError
 
+    def moments(self, proba: Array) -> Array:
+        """The moments of a law over labels, or for label sets of the probability of each label, where these determine them."""
+        raise ValueError(
+            f"{self!r} is decided by more than the probability of each label: fit an estimator for this loss, and use its moments."
+        )
+
     def outputs(self) -> np.ndarray:
         """All outputs z, where they are few."""
         raise NotImplementedError
@@ -174,11 +187,15 @@ class Loss(Part):
         grid = np.indices((len(z), len(y)))
         return self(z[grid[0]], y[grid[1]])
 
-    def scorer(self) -> Any:
-        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score."""
+    def scorer(self, costs: Any = None) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score.
+
+        costs: costs that differ per example, as a function of X or a formula on its columns (`taskloss.example_costs`), which
+        the scorer reads from the X that a search is given; arrays are passed to the search itself, under metadata routing.
+        """
         from ..scoring import TaskScorer
 
-        return TaskScorer(self)
+        return TaskScorer(self, costs)
 
 
 def name_array(names: Any, argument: str = "labels") -> np.ndarray:
@@ -245,3 +262,9 @@ def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
     if not (np.abs(costs) <= 1e300).all():  # so that sums of them are finite
         raise ValueError("costs contains NaN or infinite values, or some above 1e300.")
     return costs
+
+
+def price_of_sets(z: Array, costs: Array) -> np.ndarray:
+    """The prices of the labels that are predicted, added up."""
+    z = np.asarray(z)
+    return (check_prices(costs, z.shape, "label that is predicted") * z).sum(-1)

@@ -95,12 +95,9 @@ class MatchingHamming(Loss):
         z = assign(tables, self.outliers)
         return np.where(z == polytope.columns, -1, z).reshape(*mu.shape[:-1], polytope.n_rows)
 
-    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
-        risk = self.bayes_risk(z, mu)
-        if costs is None:
-            return risk
+    def price(self, z: Array, costs: Array) -> np.ndarray:
         prices = np.take_along_axis(np.asarray(costs), self._codes(z, "outputs")[..., None], axis=-1)
-        return risk + prices[..., 0].sum(-1)
+        return prices[..., 0].sum(-1)
 
     def outputs(self) -> np.ndarray:
         z = self.polytope.matchings()
@@ -109,5 +106,5 @@ class MatchingHamming(Loss):
     def labels(self) -> np.ndarray:
         return self.outputs()
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         raise ValueError("Matchings are scored by Matcher.score(X, y): pass scoring=None.")

@@ -102,7 +102,7 @@ class Ranking(Loss):
         listable(2.0**m)
         return (np.arange(2**m)[:, None] >> np.arange(m)[::-1]) & 1
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         raise ValueError(
             "A ranking is judged group by group: use Ranker.score(X, y, groups=...), or pass scoring=None."
         )

@@ -93,8 +93,12 @@ class SequenceLoss(Loss):
     def outputs(self) -> np.ndarray:
         return self.labels()
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         """A scikit-learn scorer: minus the mean loss of `predict` over sequences, for any tagger."""
+        if costs is not None:
+            raise ValueError(
+                "Prices of positions are scored by a tagger's own score(X, y, costs=...): pass scoring=None."
+            )
         from ..data.sequences import SequenceScorer
 
         return SequenceScorer(self)

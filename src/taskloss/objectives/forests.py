@@ -12,7 +12,7 @@ import numpy as np
 from ..hypotheses.structured import NodeEdgeScores
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest, Limits
-from ..polytopes._sum_product import covariance_map, marginals
+from ..polytopes._sum_product import cell_marginals, covariance_map, marginals
 from ..polytopes.chain import Chain
 from ..polytopes.tree import Tree
 from ..surrogates.base import Surrogate
@@ -285,6 +285,10 @@ class MaximumEntropy:
         """Marginals of nodes, and of edges if asked."""
         return marginals(forest, v.nodes, v.edges, "all" if edges else "none")[1:]
 
+    def moments_at(self, forest: Forest, v: NodeEdgeScores, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Marginals of nodes, and of edges at some pairs of states."""
+        return cell_marginals(forest, v.nodes, v.edges, cells)
+
     def risk_and_gradient(
         self, risk: Forests, v: NodeEdgeScores, room: np.ndarray | None
     ) -> tuple[np.ndarray, NodeEdgeScores]:
@@ -403,6 +407,11 @@ class ByShape:
         for _, surrogate, nodes, _, scores in self._each(forest, v):
             z[nodes] = surrogate.decide(scores)
         return z
+
+    def moments_at(self, forest: Forest, v: NodeEdgeScores, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nodes, edges = self.moments(forest, v, True)
+        assert edges is not None
+        return nodes, edges[:, cells[:, 0], cells[:, 1]]
 
     def _gather(self, forest: Forest, shared: bool, parts: list[Any]) -> NodeEdgeScores:
         k = self.n_states

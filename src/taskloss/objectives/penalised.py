@@ -246,8 +246,9 @@ class PenalisedRisk:
             directions = min(k, _CORRECTION_PARAMETERS // k, int(np.sqrt(budget))) - 1
             if directions > 0:
                 own = Curvature(weights, curvature.matrices * (total / each)[:, None, None])  # of the same mean
+                z = hypothesis.coordinates(inputs)
                 apply = low_rank_correction(
-                    apply, theta, inputs, own, moments, self.alpha, hypothesis.fit_intercept, directions
+                    apply, theta, z, own, moments, self.alpha, hypothesis.fit_intercept, directions
                 )
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
 

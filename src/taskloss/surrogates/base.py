@@ -10,6 +10,7 @@ import numpy as np
 from .._arrays import array_namespace, device
 from .._checks import check_floats
 from ..polytopes.base import Polytope
+from ..polytopes.cube import Cube
 from ..registry import Part
 from .outputs import Embedding
 
@@ -65,6 +66,11 @@ class Surrogate(Part):
     def domain(self) -> Polytope | None:
         """The set D on which h is finite; None for the whole space."""
         return None
+
+    @property
+    def example_domain(self) -> Polytope:
+        """The domain, or, where that is the whole space, a cube whose vertices are labels that the surrogate fits."""
+        return Cube(self.size or 3) if self.domain is None else self.domain
 
     @property
     def size(self) -> int | None:
