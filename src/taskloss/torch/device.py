@@ -24,6 +24,7 @@ Tensor = torch.Tensor
 
 _BLOCK_BYTES = 1 << 31  # features at one time where memory is ample: calls are few, and copies run beside products
 _CPU_BYTES = 1 << 26
+_PINNED_BYTES = 1 << 27  # of one array in pinned memory, which takes long to get
 
 
 class DeviceRows:
@@ -47,8 +48,8 @@ class DeviceRows:
 
 
 def fetch(a: Tensor) -> np.ndarray:
-    """A tensor's numbers on the host. From a GPU they come into pinned memory, which PyTorch uses again and which needs no page to be found."""
-    if a.device.type != "cuda":
+    """A tensor's numbers on the host. From a GPU, what comes in every pass goes to pinned memory, which PyTorch keeps and uses again."""
+    if a.device.type != "cuda" or a.nbytes > _PINNED_BYTES:
         return to_numpy(a)
     here = torch.empty(a.shape, dtype=a.dtype, pin_memory=True)
     here.copy_(a, non_blocking=True)
