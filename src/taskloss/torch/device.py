@@ -63,7 +63,7 @@ _own = threading.local()  # a stream for each thread, so that one's copies run b
 def _on_own_stream(device: torch.device) -> None:
     if device.type == "cuda" and threading.current_thread() is not threading.main_thread():
         if getattr(_own, "stream", None) is None:
-            _own.stream = torch.cuda.Stream(device)
+            _own.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         torch.cuda.set_stream(_own.stream)
 
 
@@ -95,10 +95,10 @@ class Device(Host):
         return DeviceRows(self.put(a))
 
     def _csr(self, a: Any) -> Tensor:
-        parts = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
+        rows, columns, values = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
-            return torch.sparse_csr_tensor(*parts, size=a.shape, check_invariants=False).to(self.device)
+            return torch.sparse_csr_tensor(rows, columns, values, tuple(a.shape), check_invariants=False).to(self.device)
 
     def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = torch.linalg.eigh(a if isinstance(a, Tensor) else self.put(a))
