@@ -57,14 +57,16 @@ def fetch(a: Tensor) -> np.ndarray:
     return here.numpy()
 
 
-_own = threading.local()  # a stream for each thread, so that one's copies run beside another's products
+_own = threading.local()  # streams of a thread of the pool, so that one's copies run beside another's products
 
 
 def _on_own_stream(device: torch.device) -> None:
-    if device.type == "cuda" and threading.current_thread() is not threading.main_thread():
-        if getattr(_own, "stream", None) is None:
-            _own.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        torch.cuda.set_stream(_own.stream)
+    if device.type != "cuda" or threading.current_thread() is threading.main_thread():
+        return
+    streams = _own.__dict__.setdefault("streams", {})
+    if device not in streams:
+        streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    torch.cuda.set_stream(streams[device])
 
 
 class Device(Host):
@@ -89,6 +91,10 @@ class Device(Host):
 
     def rows(self, a: Any) -> DeviceRows:
         if isinstance(a, Tensor):
+            if a.is_cuda and threading.current_thread() is threading.main_thread():
+                torch.cuda.current_stream(
+                    a.device
+                ).synchronize()  # threads will read it on streams that do not wait for this one
             return DeviceRows(a)
         if sparse.issparse(a):
             return DeviceRows(self._csr(a.tocsr()), self._csr(a.T.tocsr()))
@@ -98,7 +104,9 @@ class Device(Host):
         rows, columns, values = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
-            return torch.sparse_csr_tensor(rows, columns, values, tuple(a.shape), check_invariants=False).to(self.device)
+            return torch.sparse_csr_tensor(rows, columns, values, tuple(a.shape), check_invariants=False).to(
+                self.device
+            )
 
     def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = torch.linalg.eigh(a if isinstance(a, Tensor) else self.put(a))
