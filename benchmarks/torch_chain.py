@@ -224,7 +224,7 @@ def transformer_share(length: int = 384, size: int = 32, states: int = 32) -> tu
         run(lambda v: -fast(v, y, reduction="token_mean")),
     ]
     found: list[list[float]] = [[], [], []]
-    for turn in range(60):  # one step of each in turn: the clock's drift falls on all alike
+    for turn in range(160):  # one step of each in turn: the clock's drift falls on all alike
         for work, kept in zip(works, found, strict=True):
             torch.cuda.synchronize()
             start = time.perf_counter()

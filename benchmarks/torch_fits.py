@@ -77,7 +77,7 @@ def nystrom(device: str, rows: int, centres: int) -> None:
     X, y = points(rows)
     one_pass, one_eigh = pass_seconds(rows, centres), eigh_seconds(centres)
     table = []
-    for surrogate, tol in (("quadratic", 1e-6), ("multinomial", 1e-5)):
+    for surrogate, tol in (("quadratic", 1e-4), ("quadratic", 1e-6), ("multinomial", 3e-6)):
         seconds, model = timed(lambda s=surrogate, t=tol: estimator(s, centres, device, t).fit(X, y))
         found = model.solution_
         cpu = found.evaluations * one_pass + 2 * one_eigh
@@ -97,8 +97,8 @@ def nystrom(device: str, rows: int, centres: int) -> None:
     note = (
         f"{where(device)} Everything of a fit counts, from the users' arrays on: drawing centres, two eigendecompositions, and passes over the points in blocks that "
         f"stream from the host's memory; alpha = {ALPHA:g}, float64 throughout. The CPU's seconds are measured in the last rows, and in the others extrapolated from a pass over "
-        "20,000 points and an eigendecomposition of order 2,500, times what the fit needed. The gap is the solver's estimate; on problems small enough to be solved to the end, "
-        "the true gap of multinomial fits was up to ten times that, hence its tol."
+        "20,000 points and an eigendecomposition of order 2,500, times what the fit needed. The gap is the solver's estimate, which is too small for the multinomial surrogate: stopped at an estimate of 9.7e-6, a "
+        "fit was 1.7e-4 above the value that 38 further passes reached (0.8507998); hence its tol."
     )
     header = ["surrogate", "points", "centres", "tol", "passes", "penalised risk", "gap", "GPU, s", "CPU, s"]
     write_table("torch_nystrom", "Nyström fits on a GPU", header, table, ["numba"], note)

@@ -41,6 +41,7 @@ CASES = {
     "sparse": (tl.CostSensitiveClassifier(), (sparse.csr_matrix(X), NAMES), sparse.csr_matrix(X)),
     "kernel hypothesis": (tl.CostSensitiveClassifier(hypothesis="kernel"), (X, NAMES), X),
     "nystrom": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Nystrom(n_centres=10)), (X, NAMES), X),
+    "network": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Torch(max_epochs=3)), (X, NAMES), X),
     "taxonomy": (
         tl.CostSensitiveClassifier(tl.losses.TreeDistance(["x/a", "x/b", "c"])),
         (X, np.array(["x/a", "x/b", "c"])[CODES]),

@@ -184,7 +184,7 @@ BAD = {
     "structures": (lambda: tl.decide(Q, "ndcg"), "use Ranker"),
     "costs": (
         lambda: tl.decide(Q, costs=np.ones((4, 3))),
-        r"costs must have shape \(4, 2, 2\) or \(4, 2\), got \(4, 3\)",
+        r"costs must have shape \(4, 2, 2\) or \(4, 2\), prices for each of the 4 examples, got \(4, 3\)",
     ),
 }
 

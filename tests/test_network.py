@@ -13,11 +13,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.test_boosting import TASKS, every_task, rows, sequences
 from tests.test_estimators import MEDIAN, SETS
+from tests.test_objectives import build, problems, somewhere
 from torch import nn
 
 import taskloss as tl
 from taskloss import model_files
-from taskloss.hypotheses import Torch
+from taskloss.hypotheses import Linear, Torch
+from taskloss.objectives import Options, PenalisedRisk
+from taskloss.solvers import LBFGS
 from taskloss.torch import OrderedThresholds, training
 
 ALL = 10**6  # a batch of all examples
@@ -56,6 +59,25 @@ def test_a_linear_module_is_linear(task):
     assert found.solution_.value == pytest.approx(exact.solution_.value, rel=2e-4)
     assert found.solution_.value >= exact.solution_.value - 1e-7
     assert found.score(*train) == pytest.approx(exact.score(*train), abs=0.03)
+
+
+linear_problems = {name: p for name, p in problems.items() if p[2] == Linear()}
+
+
+@pytest.mark.parametrize("name", linear_problems)
+def test_a_step_goes_along_the_gradient_of_the_penalised_risk(name):
+    """For every layout and surrogate: through a linear module the objective's own gradient comes out, sparse rows included."""
+    hypothesis, inputs, risk = build(linear_problems[name])
+    objective = PenalisedRisk(hypothesis, inputs, risk, 0.05)
+    theta = objective.unflatten(somewhere(objective, np.random.default_rng(0)))
+    expected = objective.unflatten(objective.value_and_gradient(objective.flatten(theta))[1])
+    step = Torch(linear, "sgd", lr=1.0, batch_size=ALL, fit_intercept=False)
+    run = training.Training(step, inputs, risk, Options(0.05, LBFGS()))
+    training.load(run.module, {"weight": theta[:-1].T, "bias": theta[-1]})
+    run._step(np.arange(risk.n_examples))
+    after = training.arrays(run.module)
+    np.testing.assert_allclose(theta[:-1] - after["weight"].T, expected[:-1], atol=1e-9)
+    np.testing.assert_allclose(theta[-1] - after["bias"], expected[-1], atol=1e-9)
 
 
 @pytest.mark.parametrize("task", ["costs", "shared thresholds", "listwise", "matching", "sequence"])

@@ -106,6 +106,16 @@ def _longest(offsets):
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _to_the_root(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers, fine, q):
+    """Beliefs up to the root of tree q, the logarithm of what was divided out, and the sum of the root's; marks in `fine` whether they can be used."""
+    z, fine[q] = _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers)
+    total = 0.0
+    for c in range(b.shape[1]):
+        total += b[0, c]
+    return z, total
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
 def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine, cells):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
@@ -123,13 +133,9 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
             continue
         low = offsets[q]
         length = offsets[q + 1] - low
-        z, good = _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers)
-        fine[q] = good
-        if not good:
+        z, total = _to_the_root(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers, fine, q)
+        if not fine[q]:
             continue
-        total = 0.0
-        for c in range(n_states):
-            total += b[0, c]
         log_z[q] = z + math.log(total)
         for c in range(n_states):
             mu[low, c] = b[0, c] * (weights[q] / total)
@@ -164,15 +170,8 @@ def covariance_product(unary, e, et, eu, eut, stride, edge_of, parents, offsets,
     """
     n_states, longest = unary.shape[1], _longest(offsets)
     shape = (longest, n_states)
-    b, m, r, s = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
-    mu, f, g, below, x, bf = (
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(shape),
-        np.empty(shape),
-    )
+    b, m, r, s, mu = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    f, g, below, x, bf = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
     one, two, bits = np.empty(n_states), np.empty(n_states), np.empty(longest * n_states, dtype=np.int64)
     powers = bits.view(np.float64)
     for q in range(len(offsets) - 1):
@@ -180,38 +179,13 @@ def covariance_product(unary, e, et, eu, eut, stride, edge_of, parents, offsets,
             continue
         low, w = offsets[q], weights[q]
         length = offsets[q + 1] - low
-        _, good = _upward(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers)
-        fine[q] = good
-        if not good:
+        _, total = _to_the_root(unary, e, stride, edge_of, parents, low, length, b, m, bits, powers, fine, q)
+        if not fine[q]:
             continue
-        total = 0.0
+        _marginals_down(et, stride, edge_of, parents, low, length, total, b, m, r, s, mu)
+        mean = _means_below(e, eu, stride, edge_of, parents, low, length, u, b, m, mu, f, below, bf, one, two)
         for c in range(n_states):
-            total += b[0, c]
-        for c in range(n_states):
-            mu[0, c] = b[0, c] / total
-            f[0, c] = u[low, c]
             g[0, c] = 0.0
-        for i in range(1, length):
-            p = parents[low + i] - low
-            for a in range(n_states):
-                r[i, a] = mu[p, a] / (m[i, a] if m[i, a] > 0.0 else 1.0)
-                f[i, a] = u[low + i, a]
-            _product(et[edge_of[low + i] * stride], r[i], s[i])
-            for c in range(n_states):
-                mu[i, c] = b[i, c] * s[i, c]
-        for i in range(length - 1, 0, -1):
-            t = edge_of[low + i] * stride
-            p = parents[low + i] - low
-            for c in range(n_states):
-                bf[i, c] = b[i, c] * f[i, c]
-            _product(e[t], bf[i], one)
-            _product(eu[t], b[i], two)
-            for a in range(n_states):
-                below[i, a] = (one[a] + two[a]) / (m[i, a] if m[i, a] > 0.0 else 1.0)
-                f[p, a] += below[i, a]
-        mean = 0.0
-        for c in range(n_states):
-            mean += mu[0, c] * f[0, c]
         for i in range(length):
             t = edge_of[low + i]
             if i:
@@ -238,6 +212,44 @@ def covariance_product(unary, e, et, eu, eut, stride, edge_of, parents, offsets,
             _add_outer(x, b, length, pairs[0])
             _add_outer(r, bf, length, pairs[0])
             _add_outer(r, b, length, pairs[1])
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _marginals_down(et, stride, edge_of, parents, low, length, total, b, m, r, s, mu):
+    """mu of one tree from its beliefs, with r and s = et r of each edge; rows count from the tree's first."""
+    n_states = b.shape[1]
+    for c in range(n_states):
+        mu[0, c] = b[0, c] / total
+    for i in range(1, length):
+        p = parents[low + i] - low
+        for a in range(n_states):
+            r[i, a] = mu[p, a] / (m[i, a] if m[i, a] > 0.0 else 1.0)
+        _product(et[edge_of[low + i] * stride], r[i], s[i])
+        for c in range(n_states):
+            mu[i, c] = b[i, c] * s[i, c]
+
+
+@njit(nogil=True, error_model="numpy", fastmath=_FAST)
+def _means_below(e, eu, stride, edge_of, parents, low, length, u, b, m, mu, f, below, bf, one, two):
+    """f, the mean of <u, phi> at and below each node given its state, and what of it comes through each edge; the whole's mean."""
+    n_states = b.shape[1]
+    for i in range(length):
+        for c in range(n_states):
+            f[i, c] = u[low + i, c]
+    for i in range(length - 1, 0, -1):
+        t = edge_of[low + i] * stride
+        p = parents[low + i] - low
+        for c in range(n_states):
+            bf[i, c] = b[i, c] * f[i, c]
+        _product(e[t], bf[i], one)
+        _product(eu[t], b[i], two)
+        for a in range(n_states):
+            below[i, a] = (one[a] + two[a]) / (m[i, a] if m[i, a] > 0.0 else 1.0)
+            f[p, a] += below[i, a]
+    mean = 0.0
+    for c in range(n_states):
+        mean += mu[0, c] * f[0, c]
+    return mean
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST, inline="always")

@@ -47,39 +47,58 @@ def _path_score(U, u_t, u_k, P, p_t, START, END, TAGS, y_t, n, K, HAS_START: tl.
 
 
 @triton.jit
-def _chain_kernel(
-    U, u_b, u_t, u_k, P, p_b, p_t, START, END, LENGTHS, TAGS, y_b, y_t,
-    AHEAD, EXCHANGE, VALUE, NODES, PAIRS, T, K,
-    BLOCK: tl.constexpr, PIECE: tl.constexpr, RESIDENT: tl.constexpr, EACH: tl.constexpr, GRADIENT: tl.constexpr,
-    HAS_START: tl.constexpr, HAS_END: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_TAGS: tl.constexpr,
-    REAL: tl.constexpr,
-):  # fmt: skip
-    b = tl.program_id(0).to(tl.int64)
-    n = T
+def _length(LENGTHS, b, T, HAS_LENGTHS: tl.constexpr):
+    """How many positions sequence b has, and whether it can have so many; one where it cannot."""
+    n = tl.full([], 0, tl.int32) + T
+    proper = n > 0
     if HAS_LENGTHS:
         given = tl.load(LENGTHS + b)
         proper = (given >= 1) & (given <= T)
         n = tl.where(proper, given, 1).to(tl.int32)
-    U += b * u_b
-    P += b * p_b
-    TAGS += b * y_b
-    AHEAD += b * T * K
-    NODES += b * T * K
-    EXCHANGE += b * K
-    PAIRS += b * K * K * (T - 1 if EACH else 1)
-    none = float("-inf")
-    k = tl.arange(0, BLOCK)
-    real = k < K
-    piece = tl.arange(0, PIECE)
+    return n, proper
 
-    value = tl.full([], 0.0, tl.float64)
+
+@triton.jit
+def _law(joint):
+    """exp(joint) over its sum; zero where there is nothing to sum."""
+    w = tl.exp(joint - _floor(tl.max(joint, 0)))
+    total = tl.sum(w, 0)
+    return w / tl.where(total > 0, total, 1.0)
+
+
+@triton.jit
+def _store_nodes(NODES, w, y, k, real, HAS_TAGS: tl.constexpr):
+    """The marginals of a position, or the indicator of its tag less them."""
     if HAS_TAGS:
-        value -= _path_score(U, u_t, u_k, P, p_t, START, END, TAGS, y_t, n, K, HAS_START, HAS_END)
+        w = tl.where(k == y, 1.0, 0.0) - w
+    tl.store(NODES + k, w, mask=real)
 
-    if RESIDENT:
-        table = tl.load(P + k[:, None] * K + k[None, :], mask=real[:, None] & real[None, :], other=none).to(REAL)
 
-    # Upward: a_t = u_t + log sum_i exp(a_{t-1}(i) + p(i, .)).
+@triton.jit
+def _sums(P, across, along, x, EXCHANGE, k, real, K, BLOCK: tl.constexpr, PIECE: tl.constexpr, REAL: tl.constexpr):
+    """log sum_i exp(x(i) + p(i, .)) with the table in memory, a piece of it at a time: i is `across` apart there, and . `along`."""
+    for first in range(0, BLOCK, PIECE):
+        j = first + tl.arange(0, PIECE)
+        inside = real[:, None] & (j < K)[None, :]
+        some = tl.load(P + k[:, None] * across + j[None, :] * along, mask=inside, other=float("-inf"))
+        z = some.to(REAL) + x[:, None]
+        high = _floor(tl.max(z, 0))
+        tl.store(EXCHANGE + j, high + tl.log(tl.sum(tl.exp(z - high[None, :]), 0)), mask=j < K)
+    tl.debug_barrier()
+    found = tl.load(EXCHANGE + k, mask=real, other=float("-inf"))
+    tl.debug_barrier()
+    return found
+
+
+@triton.jit
+def _upward(
+    U, u_t, u_k, P, p_t, table, START, END, AHEAD, EXCHANGE, n, K, k, real,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr, RESIDENT: tl.constexpr, GRADIENT: tl.constexpr,
+    HAS_START: tl.constexpr, HAS_END: tl.constexpr, REAL: tl.constexpr,
+):  # fmt: skip
+    """a_t = u_t + log sum_i exp(a_{t-1}(i) + p(i, .)), kept relative to its maximum; the last of them, and what was taken off."""
+    none = float("-inf")
+    taken = tl.full([], 0.0, tl.float64)
     a = tl.load(U + k * u_k, mask=real, other=none).to(REAL)
     if HAS_START:
         a += tl.load(START + k, mask=real, other=0.0).to(REAL)
@@ -89,7 +108,7 @@ def _chain_kernel(
         coming = tl.load(U + (t + 1) * u_t + k * u_k, mask=real & (t + 1 < n), other=none).to(REAL)
         top = _floor(tl.max(a, 0))
         a -= top
-        value += top.to(tl.float64)
+        taken += top.to(tl.float64)
         if GRADIENT:
             tl.store(AHEAD + (t - 1) * K + k, a, mask=real)
         if RESIDENT:
@@ -97,118 +116,136 @@ def _chain_kernel(
             high = _floor(tl.max(x, 0))
             a = u + (high + tl.log(tl.sum(tl.exp(x - high[None, :]), 0)))
         else:
-            for first in range(0, BLOCK, PIECE):
-                j = first + piece
-                some = tl.load(
-                    P + (t - 1) * p_t + k[:, None] * K + j[None, :], mask=real[:, None] & (j < K)[None, :], other=none
-                )
-                x = some.to(REAL) + a[:, None]
-                high = _floor(tl.max(x, 0))
-                tl.store(EXCHANGE + j, high + tl.log(tl.sum(tl.exp(x - high[None, :]), 0)), mask=j < K)
-            tl.debug_barrier()
-            a = u + tl.load(EXCHANGE + k, mask=real, other=none)
-            tl.debug_barrier()
+            a = u + _sums(P + (t - 1) * p_t, K, 1, a, EXCHANGE, k, real, K, BLOCK, PIECE, REAL)
     if HAS_END:
         a += tl.load(END + k, mask=real, other=0.0).to(REAL)
-    top = _floor(tl.max(a, 0))
-    w = tl.exp(a - top)
-    total = tl.sum(w, 0)
-    value += top.to(tl.float64) + tl.log(total).to(tl.float64)
-    if HAS_TAGS:
-        value = -value
-    if HAS_LENGTHS:
-        value = tl.where(proper, value, float("nan"))
-    tl.store(VALUE + b, value)
+    return a, taken
 
-    # Downward: what lies ahead of t is h_t(i) = log sum_j exp(p(i, j) + x(j)), x = u_{t+1} + h_{t+1}.
-    if GRADIENT:
-        w = w / tl.where(total > 0, total, 1.0)
-        y = tl.full([], -1, tl.int64)
+
+@triton.jit
+def _store_pairs(
+    P, PAIRS, x, log_w, EXCHANGE, y, after, begun, k, real, K,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr, EACH: tl.constexpr, HAS_TAGS: tl.constexpr, REAL: tl.constexpr,
+):  # fmt: skip
+    """exp(p + x + log w) of one pair of neighbours, with the table in memory: set, or added to those of later pairs."""
+    tl.store(EXCHANGE + k, log_w, mask=real)
+    tl.debug_barrier()
+    for first in range(0, BLOCK, PIECE):
+        i = first + tl.arange(0, PIECE)
+        both = (i < K)[:, None] & real[None, :]
+        place = i[:, None] * K + k[None, :]
+        some = tl.load(P + place, mask=both, other=float("-inf"))
+        row = tl.load(EXCHANGE + i, mask=i < K, other=float("-inf"))
+        pair = tl.exp(some.to(REAL) + x[None, :] + row[:, None])
         if HAS_TAGS:
-            y = tl.load(TAGS + (n - 1) * y_t)
-            tl.store(NODES + (n - 1) * K + k, tl.where(k == y, 1.0, 0.0) - w, mask=real)
+            pair = tl.where((i[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
+        if not EACH:
+            pair += tl.load(PAIRS + place, mask=both & begun, other=0.0)
+        tl.store(PAIRS + place, pair, mask=both)
+    tl.debug_barrier()
+
+
+@triton.jit
+def _downward(
+    U, u_t, u_k, P, p_t, table, END, TAGS, y_t, AHEAD, EXCHANGE, NODES, PAIRS, w, n, K, k, real,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr, RESIDENT: tl.constexpr, EACH: tl.constexpr,
+    HAS_END: tl.constexpr, HAS_TAGS: tl.constexpr, REAL: tl.constexpr,
+):  # fmt: skip
+    """What lies ahead of t is h_t(i) = log sum_j exp(p(i, j) + x(j)), x = u_{t+1} + h_{t+1}; marginals follow from it and AHEAD."""
+    none = float("-inf")
+    y = tl.full([], -1, tl.int64)
+    if HAS_TAGS:
+        y = tl.load(TAGS + (n - 1) * y_t)
+    _store_nodes(NODES + (n - 1) * K, w, y, k, real, HAS_TAGS)
+    x = tl.load(U + (n - 1) * u_t + k * u_k, mask=real, other=none).to(REAL)
+    if HAS_END:
+        x += tl.load(END + k, mask=real, other=0.0).to(REAL)
+    both = real[:, None] & real[None, :]
+    place = k[:, None] * K + k[None, :]
+    if RESIDENT and not EACH:
+        sums = tl.zeros([BLOCK, BLOCK], REAL)
+    late = n > 1
+    a_coming = tl.load(AHEAD + (n - 2) * K + k, mask=real & late, other=none)
+    u_coming = tl.load(U + (n - 2) * u_t + k * u_k, mask=real & late, other=none).to(REAL)
+    y_coming = y
+    if HAS_TAGS:
+        y_coming = tl.load(TAGS + (n - 2) * y_t, mask=late, other=-1)
+    for back in range(1, n):
+        t = n - 1 - back
+        a = a_coming
+        u = u_coming
+        after = y
+        y = y_coming
+        a_coming = tl.load(AHEAD + (t - 1) * K + k, mask=real & (t > 0), other=none)
+        u_coming = tl.load(U + (t - 1) * u_t + k * u_k, mask=real & (t > 0), other=none).to(REAL)
+        if HAS_TAGS:
+            y_coming = tl.load(TAGS + (t - 1) * y_t, mask=t > 0, other=-1)
+        x -= _floor(tl.max(x, 0))
+        if RESIDENT:
+            z = table + x[None, :]
+            high = _floor(tl.max(z, 1))
+            e = tl.exp(z - high[:, None])
+            s = tl.sum(e, 1)
+            h = high + tl.log(s)
+            w = _law(a + h)
+            pair = e * (w / tl.where(s > 0, s, 1.0))[:, None]
+            if HAS_TAGS:
+                pair = tl.where((k[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
+            if EACH:
+                tl.store(PAIRS + t.to(tl.int64) * K * K + place, pair, mask=both)
+            else:
+                sums += pair
         else:
-            tl.store(NODES + (n - 1) * K + k, w, mask=real)
-        x = tl.load(U + (n - 1) * u_t + k * u_k, mask=real, other=none).to(REAL)
-        if HAS_END:
-            x += tl.load(END + k, mask=real, other=0.0).to(REAL)
-        if RESIDENT and not EACH:
-            sums = tl.zeros([BLOCK, BLOCK], REAL)
-        late = n > 1
-        a_coming = tl.load(AHEAD + (n - 2) * K + k, mask=real & late, other=none)
-        u_coming = tl.load(U + (n - 2) * u_t + k * u_k, mask=real & late, other=none).to(REAL)
-        y_coming = y
-        if HAS_TAGS:
-            y_coming = tl.load(TAGS + (n - 2) * y_t, mask=late, other=-1)
-        for back in range(1, n):
-            t = n - 1 - back
-            a = a_coming
-            u = u_coming
-            after = y
-            y = y_coming
-            a_coming = tl.load(AHEAD + (t - 1) * K + k, mask=real & (t > 0), other=none)
-            u_coming = tl.load(U + (t - 1) * u_t + k * u_k, mask=real & (t > 0), other=none).to(REAL)
-            if HAS_TAGS:
-                y_coming = tl.load(TAGS + (t - 1) * y_t, mask=t > 0, other=-1)
-            x -= _floor(tl.max(x, 0))
-            if RESIDENT:
-                z = table + x[None, :]
-                high = _floor(tl.max(z, 1))
-                e = tl.exp(z - high[:, None])
-                s = tl.sum(e, 1)
-                h = high + tl.log(s)
-                joint = a + h
-                w = tl.exp(joint - _floor(tl.max(joint, 0)))
-                total = tl.sum(w, 0)
-                w = w / tl.where(total > 0, total, 1.0)
-                pair = e * (w / tl.where(s > 0, s, 1.0))[:, None]
-                if HAS_TAGS:
-                    pair = tl.where((k[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
-                if EACH:
-                    both = real[:, None] & real[None, :]
-                    tl.store(PAIRS + t.to(tl.int64) * K * K + k[:, None] * K + k[None, :], pair, mask=both)
-                else:
-                    sums += pair
-            else:
-                for first in range(0, BLOCK, PIECE):
-                    i = first + piece
-                    some = tl.load(
-                        P + t * p_t + i[:, None] * K + k[None, :], mask=(i < K)[:, None] & real[None, :], other=none
-                    )
-                    z = some.to(REAL) + x[None, :]
-                    high = _floor(tl.max(z, 1))
-                    tl.store(EXCHANGE + i, high + tl.log(tl.sum(tl.exp(z - high[:, None]), 1)), mask=i < K)
-                tl.debug_barrier()
-                h = tl.load(EXCHANGE + k, mask=real, other=none)
-                joint = a + h
-                w = tl.exp(joint - _floor(tl.max(joint, 0)))
-                total = tl.sum(w, 0)
-                w = w / tl.where(total > 0, total, 1.0)
-                tl.debug_barrier()
-                tl.store(EXCHANGE + k, tl.where(w > 0, tl.log(w) - _floor(h), none), mask=real)
-                tl.debug_barrier()
-                for first in range(0, BLOCK, PIECE):
-                    i = first + piece
-                    both = (i < K)[:, None] & real[None, :]
-                    some = tl.load(P + t * p_t + i[:, None] * K + k[None, :], mask=both, other=none)
-                    log_w = tl.load(EXCHANGE + i, mask=i < K, other=none)
-                    pair = tl.exp(some.to(REAL) + x[None, :] + log_w[:, None])
-                    if HAS_TAGS:
-                        pair = tl.where((i[:, None] == y) & (k[None, :] == after), 1.0, 0.0) - pair
-                    if EACH:
-                        tl.store(PAIRS + t.to(tl.int64) * K * K + i[:, None] * K + k[None, :], pair, mask=both)
-                    else:
-                        place = PAIRS + i[:, None] * K + k[None, :]
-                        pair += tl.load(place, mask=both & (back > 1), other=0.0)
-                        tl.store(place, pair, mask=both)
-                tl.debug_barrier()
-            if HAS_TAGS:
-                tl.store(NODES + t * K + k, tl.where(k == y, 1.0, 0.0) - w, mask=real)
-            else:
-                tl.store(NODES + t * K + k, w, mask=real)
-            x = u + h
-        if RESIDENT and not EACH:
-            tl.store(PAIRS + k[:, None] * K + k[None, :], sums, mask=real[:, None] & real[None, :])
+            h = _sums(P + t * p_t, 1, K, x, EXCHANGE, k, real, K, BLOCK, PIECE, REAL)
+            w = _law(a + h)
+            log_w = tl.where(w > 0, tl.log(w) - _floor(h), none)
+            OWN = PAIRS + (t.to(tl.int64) * K * K if EACH else 0)
+            _store_pairs(
+                P + t * p_t, OWN, x, log_w, EXCHANGE, y, after, back > 1, k, real, K, BLOCK, PIECE, EACH, HAS_TAGS, REAL
+            )
+        _store_nodes(NODES + t * K, w, y, k, real, HAS_TAGS)
+        x = u + h
+    if RESIDENT and not EACH:
+        tl.store(PAIRS + place, sums, mask=both)
+
+
+@triton.jit
+def _chain_kernel(
+    U, u_b, u_t, u_k, P, p_b, p_t, START, END, LENGTHS, TAGS, y_b, y_t,
+    AHEAD, EXCHANGE, VALUE, NODES, PAIRS, T, K,
+    BLOCK: tl.constexpr, PIECE: tl.constexpr, RESIDENT: tl.constexpr, EACH: tl.constexpr, GRADIENT: tl.constexpr,
+    HAS_START: tl.constexpr, HAS_END: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_TAGS: tl.constexpr,
+    REAL: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    n, proper = _length(LENGTHS, b, T, HAS_LENGTHS)
+    U += b * u_b
+    P += b * p_b
+    TAGS += b * y_b
+    AHEAD += b * T * K
+    NODES += b * T * K
+    EXCHANGE += b * K
+    PAIRS += b * K * K * (T - 1 if EACH else 1)
+    k = tl.arange(0, BLOCK)
+    real = k < K
+    table = k  # in memory, unless it fits the registers
+    if RESIDENT:
+        both = real[:, None] & real[None, :]
+        table = tl.load(P + k[:, None] * K + k[None, :], mask=both, other=float("-inf")).to(REAL)
+    a, value = _upward(
+        U, u_t, u_k, P, p_t, table, START, END, AHEAD, EXCHANGE, n, K, k, real,
+        BLOCK, PIECE, RESIDENT, GRADIENT, HAS_START, HAS_END, REAL,
+    )  # fmt: skip
+    top = _floor(tl.max(a, 0))
+    value += top.to(tl.float64) + tl.log(tl.sum(tl.exp(a - top), 0)).to(tl.float64)
+    if HAS_TAGS:
+        value = _path_score(U, u_t, u_k, P, p_t, START, END, TAGS, y_t, n, K, HAS_START, HAS_END) - value
+    tl.store(VALUE + b, tl.where(proper, value, float("nan")))
+    if GRADIENT:
+        _downward(
+            U, u_t, u_k, P, p_t, table, END, TAGS, y_t, AHEAD, EXCHANGE, NODES, PAIRS, _law(a), n, K, k, real,
+            BLOCK, PIECE, RESIDENT, EACH, HAS_END, HAS_TAGS, REAL,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -218,11 +255,7 @@ def _viterbi_kernel(
     HAS_START: tl.constexpr, HAS_END: tl.constexpr, HAS_LENGTHS: tl.constexpr, REAL: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
-    n = T
-    if HAS_LENGTHS:
-        given = tl.load(LENGTHS + b)
-        proper = (given >= 1) & (given <= T)
-        n = tl.where(proper, given, 1).to(tl.int32)
+    n, proper = _length(LENGTHS, b, T, HAS_LENGTHS)
     U += b * u_b
     P += b * p_b
     FROM += b * T * K
@@ -256,9 +289,7 @@ def _viterbi_kernel(
         a += tl.load(END + k, mask=real, other=0.0).to(REAL)
     best, state = tl.max(a, 0, return_indices=True)
     score += best.to(tl.float64)
-    if HAS_LENGTHS:
-        score = tl.where(proper, score, float("nan"))
-    tl.store(SCORE + b, score)
+    tl.store(SCORE + b, tl.where(proper, score, float("nan")))
     tl.store(STATES + n - 1, state.to(tl.int64))
     for back in range(1, n):
         t = n - back

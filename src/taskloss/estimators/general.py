@@ -17,7 +17,7 @@ from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..objectives import Rows
-from ..surrogates.base import Surrogate, automatic
+from ..surrogates.base import Surrogate, first_fit
 from .base import ConsistencyWarning, Decoder, Minimiser, check_features, keep, read_more, warn_of_ties
 from .streaming import Streaming
 from .validation import Judge, given_monitor, held_parts
@@ -164,24 +164,15 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     def _match(self, loss: Loss) -> tuple[Loss, Surrogate]:
         """The loss in the first of its embeddings that the surrogate fits, and the surrogate with its size."""
-        problem: ValueError | None = None
-        for variant in self._variants(loss):
-            polytope = variant.polytope
-            surrogate = automatic(polytope) if self._automatic else Surrogate.resolve(self.surrogate)
-            try:
-                bound = surrogate.bind(polytope).bind_outputs(variant)
-            except ValueError as error:
-                problem = problem or error
-                continue
-            if not bound.calibrated:
-                warnings.warn(
-                    f"{surrogate!r} is not phi-calibrated: its scores do not determine the expected loss, and predictions need not be optimal "
-                    "even with unlimited data; margins 'logistic', 'exponential' and 'square' are.",
-                    ConsistencyWarning,
-                    stacklevel=3,
-                )
-            return variant, bound
-        raise problem or ValueError("The loss has no embedding.")
+        variant, bound = first_fit(self._variants(loss), self.surrogate)
+        if not bound.calibrated:
+            warnings.warn(
+                f"{Surrogate.resolve(self.surrogate)!r} is not phi-calibrated: its scores do not determine the expected loss, and predictions need not be "
+                "optimal even with unlimited data; margins 'logistic', 'exponential' and 'square' are.",
+                ConsistencyWarning,
+                stacklevel=3,
+            )
+        return variant, bound
 
     def _weights(self, sample_weight: Any, codes: np.ndarray, labels: Translator) -> np.ndarray:
         weights = example_weights(sample_weight, len(codes))

@@ -12,6 +12,7 @@ from .._checks import said_of
 from ..parallel import SERIAL, Executor
 from ..registry import Part
 from ..solvers.base import Interrupted
+from .places import Room
 
 Array = Any
 Inputs = Any  # what a hypothesis reads: rows of X, or packed rows with the shape of their trees
@@ -171,8 +172,8 @@ class Hypothesis(Part):
         return False
 
     @property
-    def room(self) -> Any:
-        """A `Room` for features, where products with them run on a device; None on the host."""
+    def room(self) -> Room | None:
+        """The room for features, where products with them run on a device; None on the host."""
         return None
 
     @property

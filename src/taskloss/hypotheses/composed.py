@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from .base import Holdout, Hypothesis, Inputs
+from .places import Room
 
 
 class Composed(Hypothesis):
@@ -42,7 +43,7 @@ class Composed(Hypothesis):
         return self._node.fit_intercept
 
     @property
-    def room(self) -> Any:
+    def room(self) -> Room | None:
         return self._node.room
 
     @property

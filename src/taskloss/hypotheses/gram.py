@@ -164,15 +164,16 @@ def spectrum(
     """
     check_symmetric(k)
     n = len(k)
-    mean, scale = np.zeros(n), n * np.abs(k).max()
+    mean, scale, even = np.zeros(n), n * np.abs(k).max(), weights is None
     weights = np.ones(n) if weights is None else weights
     root = np.sqrt(weights)
     if centre:
         mean = weights @ k / n
         k -= mean
         k -= (k @ weights / n)[:, None]
-    k *= root
-    k *= root[:, None]
+    if not even:
+        k *= root
+        k *= root[:, None]
     values, vectors = place.eigh(k)
     if values[0] < -_NEGATIVE * max(values[-1], 1e-7 * scale):
         raise ValueError(

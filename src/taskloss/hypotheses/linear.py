@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..parallel import SERIAL, Executor
 from .base import Array, Hypothesis, Inputs, Moments, row_blocks
-from .places import place_of
+from .places import Room, place_of
 from .sparse_products import ThreadedSparse, product
 
 MOMENTS_LIMIT = 1500  # features up to which their d x d second moments are worth their cost
@@ -60,7 +60,7 @@ class Linear(Hypothesis):
         return place_of(self.device)
 
     @property
-    def room(self) -> Any:
+    def room(self) -> Room | None:
         return self._place.room
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -276,3 +276,20 @@ def automatic(polytope: Polytope) -> Surrogate:
     if np.allclose(low, -1) and np.allclose(high, 1):
         return Independent()
     return Quadratic()
+
+
+def first_fit(variants: Iterable[Any], surrogate: Any) -> tuple[Any, Surrogate]:
+    """The first of a loss's embeddings that a surrogate fits, and the surrogate with its size and outputs.
+
+    surrogate: one, its name, or "auto"; where it fits none, what it says of the first is raised.
+    """
+    problem: ValueError | None = None
+    for variant in variants:
+        polytope = variant.polytope
+        auto = isinstance(surrogate, str) and surrogate == "auto"
+        try:
+            found = automatic(polytope) if auto else Surrogate.resolve(surrogate)
+            return variant, found.bind(polytope).bind_outputs(variant)
+        except ValueError as error:
+            problem = problem or error
+    raise problem or ValueError("The loss has no embedding.")

@@ -150,21 +150,29 @@ class CRF(nn.Module):
         check_tensor(tags, "tags")
         if tags.ndim < 2:
             raise ValueError(f"Tags must have one code for each position, got shape {tuple(tags.shape)}.")
-        value = law.log_likelihood(tags if self.batch_first else tags.transpose(0, 1), self.ignore_index)
-        if weights is not None:
-            if weights.shape != value.shape:
-                raise ValueError(
-                    f"weights must be one number for each of the {len(value)} sequences, got {tuple(weights.shape)}."
-                )
-            value = value * weights
-        if reduction == "none":
-            return value
-        if reduction == "sum":
-            return value.sum()
-        share = torch.ones_like(value) if weights is None else weights.to(value.dtype)
-        if reduction == "token_mean":
-            share = share * (law.nodes.shape[1] if law.lengths is None else law.lengths)
-        return value.sum() / share.sum()
+        tags = tags if self.batch_first else tags.transpose(0, 1)
+
+        def reduced(value: Tensor) -> Tensor:
+            if weights is not None:
+                if weights.shape != value.shape:
+                    raise ValueError(
+                        f"weights must be one number for each of the {len(value)} sequences, got {tuple(weights.shape)}."
+                    )
+                value = value * weights
+            if reduction == "none":
+                return value
+            if reduction == "sum":
+                return value.sum()
+            counts: Any = law.positions if reduction == "token_mean" else 1
+            if weights is not None:
+                return value.sum() / (weights.to(value.dtype) * counts).sum()
+            return value.sum() / (counts.sum() if isinstance(counts, Tensor) else counts * len(value))
+
+        # Reduced before it is checked: a GPU waits for the check, and has nothing to do until the backward pass begins.
+        raw = law.raw_likelihood(tags)
+        found = reduced(raw)
+        other = law.mended(raw, tags, self.ignore_index)
+        return found if other is None else reduced(other)
 
     def log_partition(
         self, emissions: Tensor, mask: Tensor | None = None, *, lengths: Any = None, edges: Tensor | None = None

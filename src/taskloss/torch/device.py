@@ -24,6 +24,7 @@ Tensor = torch.Tensor
 
 _BLOCK_BYTES = 1 << 31  # features at one time where memory is ample: calls are few, and copies run beside products
 _CPU_BYTES = 1 << 26
+_PINNED_BYTES = 1 << 27  # of one array in pinned memory, which takes long to get
 
 
 class DeviceRows:
@@ -47,8 +48,8 @@ class DeviceRows:
 
 
 def fetch(a: Tensor) -> np.ndarray:
-    """A tensor's numbers on the host. From a GPU they come into pinned memory, which PyTorch uses again and which needs no page to be found."""
-    if a.device.type != "cuda":
+    """A tensor's numbers on the host. From a GPU, what comes in every pass goes to pinned memory, which PyTorch keeps and uses again."""
+    if a.device.type != "cuda" or a.nbytes > _PINNED_BYTES:
         return to_numpy(a)
     here = torch.empty(a.shape, dtype=a.dtype, pin_memory=True)
     here.copy_(a, non_blocking=True)
@@ -56,14 +57,16 @@ def fetch(a: Tensor) -> np.ndarray:
     return here.numpy()
 
 
-_own = threading.local()  # a stream for each thread, so that one's copies run beside another's products
+_own = threading.local()  # streams of a thread of the pool, so that one's copies run beside another's products
 
 
 def _on_own_stream(device: torch.device) -> None:
-    if device.type == "cuda" and threading.current_thread() is not threading.main_thread():
-        if getattr(_own, "stream", None) is None:
-            _own.stream = torch.cuda.Stream(device)
-        torch.cuda.set_stream(_own.stream)
+    if device.type != "cuda" or threading.current_thread() is threading.main_thread():
+        return
+    streams = _own.__dict__.setdefault("streams", {})
+    if device not in streams:
+        streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    torch.cuda.set_stream(streams[device])
 
 
 class Device(Host):
@@ -88,16 +91,22 @@ class Device(Host):
 
     def rows(self, a: Any) -> DeviceRows:
         if isinstance(a, Tensor):
+            if a.is_cuda and threading.current_thread() is threading.main_thread():
+                torch.cuda.current_stream(
+                    a.device
+                ).synchronize()  # threads will read it on streams that do not wait for this one
             return DeviceRows(a)
         if sparse.issparse(a):
             return DeviceRows(self._csr(a.tocsr()), self._csr(a.T.tocsr()))
         return DeviceRows(self.put(a))
 
     def _csr(self, a: Any) -> Tensor:
-        parts = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
+        rows, columns, values = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
-            return torch.sparse_csr_tensor(*parts, size=a.shape, check_invariants=False).to(self.device)
+            return torch.sparse_csr_tensor(rows, columns, values, tuple(a.shape), check_invariants=False).to(
+                self.device
+            )
 
     def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = torch.linalg.eigh(a if isinstance(a, Tensor) else self.put(a))

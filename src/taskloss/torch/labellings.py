@@ -148,6 +148,17 @@ class Labellings:
 
         Tags of type bool, (B, T, K), say which states may be at each position.
         """
+        value = self.raw_likelihood(tags)
+        other = self.mended(value, tags, ignore_index)
+        return value if other is None else other
+
+    @property
+    def positions(self) -> Any:
+        """How many positions each sequence has: a number, or (B,)."""
+        return self.nodes.shape[1] if self.lengths is None else self.lengths
+
+    def raw_likelihood(self, tags: Tensor) -> Tensor:
+        """`log_likelihood`, NaN where a tag is not known: nothing waits for a value."""
         if tags.dtype == torch.bool:
             return self._partial(tags)
         if tags.shape != self.nodes.shape[:2]:
@@ -157,17 +168,21 @@ class Labellings:
         if tags.is_floating_point():
             raise ValueError(f"Tags must be whole numbers, got {tags.dtype}.")
         check_same_device(self.nodes, tags, "tags")
+        return self._run(tags.long(), self._gradient)[0]
+
+    def mended(self, value: Tensor, tags: Tensor, ignore_index: int | None) -> Tensor | None:
+        """None where the raw likelihood is in order; where tags are not known the sum over them, and else one clear sentence."""
+        if tags.dtype == torch.bool or not self.validate or self._fine(value):
+            return None
         tags = tags.long()
-        value = self._run(tags, self._gradient)[0]
-        if self.validate and not self._fine(value):
-            self._refuse_lengths()
-            # Unknown tags have made the value NaN: only then is the second sum worth its while.
-            if ignore_index is not None and found_bad((tags == ignore_index) & inside(tags, self.lengths)):
-                self._refuse_tags(tags, ignore_index)
-                states = torch.arange(self.nodes.shape[2], device=tags.device)
-                return self._partial((tags[..., None] == states) | (tags[..., None] == ignore_index))
-            self._explain(value, tags, self._run(None, VALUE)[0])
-        return value
+        self._refuse_lengths()
+        # Unknown tags have made the value NaN: only then is the second sum worth its while.
+        if ignore_index is not None and found_bad((tags == ignore_index) & inside(tags, self.lengths)):
+            self._refuse_tags(tags, ignore_index)
+            states = torch.arange(self.nodes.shape[2], device=tags.device)
+            return self._partial((tags[..., None] == states) | (tags[..., None] == ignore_index))
+        self._explain(value, tags, self._run(None, VALUE)[0])
+        return None
 
     def _partial(self, allowed: Tensor) -> Tensor:
         if allowed.shape != self.nodes.shape:

@@ -152,54 +152,29 @@ class TaskLoss(nn.Module):
         share = torch.ones_like(values) if weights is None else weights.to(values.dtype).expand_as(values)
         return total / (share if keep is None else torch.where(keep, share, 0.0)).sum()
 
-    def moments(self, scores: Any, *, mask: Any = None, lengths: Any = None, groups: Any = None) -> Any:
-        """mu = t^-1(scores), the estimated mean of phi(y), with gradients; for sequences, of nodes and of pairs."""
-        return self.task.moments(scores, mask=mask, lengths=lengths, groups=groups)
+    # The keywords `layout` of what follows are mask, lengths and groups, as above.
 
-    def predict(
-        self,
-        scores: Any,
-        loss: Any = None,
-        costs: Any = None,
-        *,
-        mask: Any = None,
-        lengths: Any = None,
-        groups: Any = None,
-    ) -> Tensor:
+    def moments(self, scores: Any, **layout: Any) -> Any:
+        """mu = t^-1(scores), the estimated mean of phi(y), with gradients; for sequences, of nodes and of pairs."""
+        return self.task.moments(scores, **layout)
+
+    def predict(self, scores: Any, loss: Any = None, costs: Any = None, **layout: Any) -> Tensor:
         """The outputs of least expected loss, as codes.
 
         loss : another loss on the same labels; the network stays as it is, only the decision changes.
         costs : costs that differ per example, (n, outputs, labels) in the place of the cost matrix, or (n, outputs), a
             price added to each output.
         """
-        return self.task.decide(scores, loss, costs, mask=mask, lengths=lengths, groups=groups)[0]
+        return self.task.decide(scores, loss, costs, **layout)[0]
 
-    def expected_loss(
-        self,
-        scores: Any,
-        loss: Any = None,
-        costs: Any = None,
-        *,
-        mask: Any = None,
-        lengths: Any = None,
-        groups: Any = None,
-    ) -> Tensor:
+    def expected_loss(self, scores: Any, loss: Any = None, costs: Any = None, **layout: Any) -> Tensor:
         """The expected loss of each prediction, as the scores estimate it."""
-        return self.task.decide(scores, loss, costs, mask=mask, lengths=lengths, groups=groups)[1]
+        return self.task.decide(scores, loss, costs, **layout)[1]
 
     def score(
-        self,
-        scores: Any,
-        targets: Tensor,
-        weights: Tensor | None = None,
-        loss: Any = None,
-        *,
-        mask: Any = None,
-        lengths: Any = None,
-        groups: Any = None,
+        self, scores: Any, targets: Tensor, weights: Tensor | None = None, loss: Any = None, **layout: Any
     ) -> float:
         """Minus the mean task loss of the predictions; higher is better."""
-        layout = {"mask": mask, "lengths": lengths, "groups": groups}
         losses, keep = self.task.judge(self.predict(scores, loss, **layout), targets, loss, **layout)
         share = torch.ones_like(losses) if weights is None else weights.to(losses)
         if share.shape != losses.shape:

@@ -12,7 +12,7 @@ from .._numpy import to_numpy
 from ..losses.base import Loss
 from ..losses.hamming import Hamming
 from ..losses.tabular import Tabular
-from ..surrogates.base import Surrogate, automatic
+from ..surrogates.base import first_fit
 from .checks import check_floating, check_same_device
 
 Tensor = torch.Tensor
@@ -24,19 +24,6 @@ class Values(NamedTuple):
     values: Tensor
     keep: Tensor | None = None
     unknown: Tensor | None = None
-
-
-def match(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:
-    """The loss in the first of its embeddings that the surrogate fits, and the surrogate with its size."""
-    problem: ValueError | None = None
-    for variant in loss.variants():
-        polytope = variant.polytope
-        auto = isinstance(surrogate, str) and surrogate == "auto"
-        try:
-            return variant, (automatic(polytope) if auto else Surrogate.resolve(surrogate)).bind(polytope)
-        except ValueError as error:
-            problem = problem or error
-    raise problem or ValueError(f"{loss!r} has no embedding.")
 
 
 def real(scores: Tensor) -> Tensor:
@@ -108,7 +95,7 @@ class Rows(Task):
 
     def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
         super().__init__(loss, surrogate, ignore_index, validate)
-        self.loss, self.surrogate = match(loss, surrogate)
+        self.loss, self.surrogate = first_fit(loss.variants(), surrogate)
         self.table = torch.from_numpy(self.loss.table) if isinstance(self.loss, Tabular) else None
         self._moved: dict[tuple[Any, ...], Tensor] = {}  # the table of each device and type that asked for it
 
