@@ -203,7 +203,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         labels = SequenceLabels(y) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
-        loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
+        loss = clone(_as_loss(self.loss, labels))  # of its own: set_params after the fit changes no prediction
         loss.check(forest, labels.classes)
         limits = read_forbidden(self.forbidden, labels.classes)
         check_transitions(limits, forest, codes, labels.classes)
@@ -372,7 +372,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     def _loss_for(self, loss: Any) -> SequenceLoss:
         self._check_fitted()
-        return self.loss_ if loss is None else _as_loss(loss, self.labels_.size)
+        return self.loss_ if loss is None else _as_loss(loss, self.labels_)
 
     def _examples(self, X: Any, rows: Any, offsets: np.ndarray, parents: Any) -> Examples:
         forest, order = self._forest(X, offsets, parents)
@@ -517,13 +517,13 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         return tags
 
 
-def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
+def _as_loss(spec: Any, labels: SequenceLabels) -> SequenceLoss:
     loss = Loss.resolve(spec)
     if not isinstance(loss, SequenceLoss):
         raise ValueError(
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
-    return loss.bind(n_states)
+    return loss.bind_names(labels.classes).bind(labels.size)
 
 
 def _laws(mu: np.ndarray) -> np.ndarray:
