@@ -68,7 +68,7 @@ def test_probabilities_of_spans_equal_enumeration(name):
     lengths = [4, 1, 5]
     forest = Forest.chains(lengths)
     unary, pairwise = 2 * rng.normal(size=(10, 5)), rng.normal(size=(5, 5))
-    ((block, spans, q),) = law_spans(forest, unary.copy(), pairwise, scheme, 1e-15)
+    ((_, spans, q),) = law_spans(forest, unary.copy(), pairwise, scheme, 1e-15)
     ours = dict(zip(zip(*map(np.ndarray.tolist, spans), strict=True), q, strict=True))
     truth: dict = {}
     for i in range(len(lengths)):

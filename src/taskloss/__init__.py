@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
-from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
+from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
 from .estimators import (
@@ -24,6 +24,7 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .estimators.tuned import TunedDecisionCV
 
 if TYPE_CHECKING:
     from . import theory
@@ -43,11 +44,13 @@ __all__ = [
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
+    "TunedDecisionCV",
     "decide",
     "expected_loss",
     "hypotheses",
     "losses",
     "margins",
+    "metrics",
     "model_files",
     "polytopes",
     "progress",

@@ -57,18 +57,18 @@ def span_probabilities(
     joint = np.zeros((forest.n_nodes + 1, len(pairs)))  # into each node from the one before; none follows the last
     joint[forest.children] = edges[:, pairs[:, 0], pairs[:, 1]]
     begin = nodes.copy()
-    np.subtract.at(begin, (slice(None), pairs[:, 1]), joint[:-1])
+    for column, (_, after) in enumerate(pairs.tolist()):
+        begin[:, after] -= joint[:-1, column]
     begin = np.where(tags.kinds >= 0, np.maximum(begin, 0.0), 0.0)
     first, state = np.nonzero(begin > least)
-    alive, out = begin[first, state], []
+    alive = begin[first, state]
+    out: list[tuple[np.ndarray, ...]] = []
     k, length = nodes.shape[1], 1
     while len(first):
         last = first + length - 1
         # P(next = b | last = a) of the continuing pairs, row by row.
         mass = nodes[last]
-        following = np.where(
-            mass[:, pairs[:, 0]] > 0, joint[last + 1] / np.maximum(mass[:, pairs[:, 0]], 1e-300), 0.0
-        )
+        following = np.where(mass[:, pairs[:, 0]] > 0, joint[last + 1] / np.maximum(mass[:, pairs[:, 0]], 1e-300), 0.0)
         moving = np.where(pairs[:, 0] == state[:, None], alive[:, None] * following, 0.0)
         stopped = alive - moving.sum(1)
         out.append((first, last + 1, tags.kinds[state], np.maximum(stopped, 0.0)))
