@@ -34,7 +34,6 @@ from .quality import interval, standardise
 ROWS, FOLDS, SPLITS = 2500, 3, 10
 MULTICLASS = [
     *(("multiclass", name) for name in ("dna", "letter", "optdigits", "satimage", "segment", "vehicle", "vowel")),
-    ("hierarchical", "diatoms"),
     ("hierarchical", "imclef07a"),
     ("ordinal", "ERA"),
     ("ordinal", "LEV"),

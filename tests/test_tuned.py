@@ -156,12 +156,12 @@ def test_labels_take_over_where_moments_mislead():
 
 def test_prices_lead_to_the_confusions_that_they_say():
     rng = np.random.default_rng(8)
-    p, q = rng.dirichlet(np.ones(4), 50), rng.uniform(size=(50, 3))
-    one = LabelTally(rng.integers(0, 4, 50), 4, rng.uniform(size=50), p)
-    some = SetTally(rng.integers(0, 2, (50, 3)), rng.uniform(size=50), q)
+    p, q = rng.dirichlet(np.ones(4), 40), rng.uniform(size=(40, 3))
+    one = LabelTally(rng.integers(0, 4, 40), 4, rng.uniform(size=40), p)
+    some = SetTally(rng.integers(0, 2, (40, 3)), rng.uniform(size=40), q)
     for tally, costs in ((one, rng.uniform(size=(4, 4))), (some, rng.uniform(size=(3, 2, 2)))):
-        prices, tables = tally.priced(costs, 1)
-        assert len(prices) == 49
+        prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)))
+        assert len(prices) == 39
         for price, table in list(zip(prices, tables, strict=True))[::7]:
             other = costs.copy()
             other[(1,) if costs.ndim == 2 else (1, 1)] += price

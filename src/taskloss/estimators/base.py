@@ -22,8 +22,10 @@ from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
+from .penalties import Penalties, choose_alpha
 from .validation import Judge, hold_out
 
+_PATH_TOL = 1e-3  # relative gap of the fits by which a penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -37,7 +39,8 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
 class Minimiser:
     """What estimators that minimise a penalised risk share: hyperparameters checked, and the minimum found and kept."""
 
-    alpha: float
+    alpha: Any
+    alpha_: float
     solver: Any
     tol: float
     max_iter: int
@@ -48,8 +51,15 @@ class Minimiser:
     solution_: Solution
 
     def _check_numbers(self) -> None:
-        check_number("alpha", self.alpha, above=0, why=": the penalty is what makes the minimum unique")
+        if not self._chooses_alpha:
+            why = ": the penalty is what makes the minimum unique; 'auto' chooses it by the task loss"
+            check_number("alpha", self.alpha, above=0, why=why)
         check_hyperparameters(self)
+
+    @property
+    def _chooses_alpha(self) -> bool:
+        """Whether the strength of the penalty is to be chosen by the task loss."""
+        return isinstance(self.alpha, str) and self.alpha in ("auto", "loo")
 
     def _fit_to(
         self,
@@ -70,12 +80,16 @@ class Minimiser:
             keep_found(self, found)
             self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
             self.n_iter_ = solution.iterations
+            self.alphas_, self.path_scores_, self.alpha_ = penalties
 
         if hypothesis.holdout is not None and monitor is None and judge is not None:
             inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor)
+        penalties = self._penalties(hypothesis, inputs, risk, judge)
+        options = Options(
+            penalties.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor
+        )
         try:
             solution = minimise(hypothesis, inputs, risk, options)
         except Interrupted as interrupt:
@@ -85,6 +99,20 @@ class Minimiser:
         keep_solution(solution)
         if not solution.converged:
             warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+
+    def _penalties(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge | None) -> Penalties:
+        """The strength of the penalty, given or chosen."""
+        if not self._chooses_alpha:
+            return Penalties(np.array([self.alpha]), np.array([np.nan]), float(self.alpha))
+        solver = self._make_solver(inputs.dtype)
+        if hypothesis.trained or solver.streams:
+            what = type(solver if solver.streams else hypothesis).__name__
+            raise ValueError(
+                f"alpha='auto' is for solvers and hypotheses that a penalty keeps small, and {what} has other means: give alpha a number."
+            )
+        assert judge is not None
+        loose = solver.within(max(self.tol, _PATH_TOL), self.max_iter)
+        return choose_alpha(hypothesis, inputs, risk, judge, loose)
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):

@@ -43,7 +43,7 @@ class KernelPredictor(Portable, BaseEstimator):
         row, or the labels of a sequence, all of one length.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept : as in `hypotheses.Kernel`. With a callable kernel the
         inputs may be any objects: k(A, B) takes two sequences of them.
-    alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "loo": the one of
+    alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "auto" (also "loo"): the one of
         `alphas` whose leave-one-out risk, of the task loss itself, is least. The whole path costs one
         eigendecomposition.
     alphas : the strengths to compare; None is a grid over nine decades, in units of the mean of k(x, x).
@@ -58,7 +58,7 @@ class KernelPredictor(Portable, BaseEstimator):
 
     Attributes
     ----------
-    alpha_, alphas_, loo_risks_ : the strength in use, those compared, and their leave-one-out risks.
+    alpha_, alphas_, loo_risks_, path_scores_ : the strength in use, those compared, their leave-one-out risks, and minus these.
     labels_, classes_ : the labels in the order of the loss's columns; where the loss is a callable, the distinct ones seen.
     """
 
@@ -106,7 +106,7 @@ class KernelPredictor(Portable, BaseEstimator):
         alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
         coefficients, expanded = hypothesis.expand(form.minimiser(alpha)), hypothesis.expanded()
         keep_found(self, features)
-        self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
+        self.alphas_, self.loo_risks_, self.path_scores_, self.alpha_ = alphas, risks, -risks, alpha
         self._X, self._y, self._weights, self._fitted = X, y, weights, task
         self._bound, self._expanded, self._coefficients = hypothesis, expanded, coefficients
         return self
@@ -114,8 +114,8 @@ class KernelPredictor(Portable, BaseEstimator):
     def _check_alphas(self) -> np.ndarray | None:
         check_hyperparameters(self)
         given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
-        if isinstance(self.alpha, str) and self.alpha != "loo":
-            raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
+        if isinstance(self.alpha, str) and self.alpha not in ("auto", "loo"):
+            raise ValueError(f"alpha must be a number above zero or 'auto', got {self.alpha!r}.")
         if given is None:
             return None
         alphas = np.sort(real_array("alpha", given).ravel())

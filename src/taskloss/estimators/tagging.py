@@ -110,7 +110,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         surrogate: Any = "auto",
         hypothesis: Any = "linear",
         *,
-        alpha: float = 1e-3,
+        alpha: Any = 1e-3,
         fit_intercept: bool = True,
         boundaries: bool = True,
         transition_features: Any = None,
@@ -168,11 +168,13 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             examples = self._examples(X, rows, offsets, parents[0] if parents else None)
             codes = labels.encode(as_labels(X, y), offsets)[examples.order]
             return None, given_monitor(hypothesis, examples.inputs, lambda v: losses(v, examples.forest, codes))
-        if hypothesis.holdout is None:
+        if hypothesis.holdout is None and not self._chooses_alpha:
             return None, None
         if not risk.convex:
             raise ValueError(
-                "Early stopping judges examples that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
+                "alpha='auto' judges examples that it holds out, and some labels are missing: give alpha a number."
+                if self._chooses_alpha
+                else "Early stopping judges examples that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
             )
         return Judge(lambda v, which: losses(v, risk.forest.take(which), risk.codes[risk.rows_of(which)])), None
 
@@ -180,7 +182,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
         problem = self._problem(X, y, sample_weight, parents)
         hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
-        return objective(hypothesis, problem.inputs, problem.risk, self.alpha)
+        if self._chooses_alpha and not hasattr(self, "alpha_"):
+            raise ValueError("alpha='auto' is chosen by a fit: fit first, or give alpha a number.")
+        return objective(hypothesis, problem.inputs, problem.risk, self.alpha_ if self._chooses_alpha else self.alpha)
 
     def _problem(
         self,

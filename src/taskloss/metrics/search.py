@@ -13,6 +13,7 @@ from .tallies import Tally, plain_costs
 _MOST = 100  # steps of one ascent
 _STEPS = np.linspace(0, 1, 17)[1:-1]  # of a line search, which is refined once
 _ROUNDS = 2  # of prices for all outputs
+_PRICED_OUTPUTS = 128  # labels up to which each has a price: the work grows with their cube
 _GAIN = 1e-9  # by which a step must raise the measure
 
 
@@ -74,18 +75,20 @@ def _ascend(metric: Metric, tally: Tally, confusion: object, costs: np.ndarray) 
 def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
     """A price for each output in turn, as long as the measure rises against the known labels."""
     costs, value = np.array(found.costs), found.value
+    outputs = tally.shape[0]
+    if costs.ndim == 2 and outputs > _PRICED_OUTPUTS:
+        return found
+    risks, here = tally.risks(costs), tally.confusion(tally.decide(costs))
     for _ in range(_ROUNDS):
         before = value
-        for j in range(tally.shape[0]):
-            prices, tables = tally.priced(costs, j)
+        for j in range(outputs):
+            prices, tables = tally.priced(risks, j, here)
             values = np.asarray(tally.value(metric, tables)) if len(prices) else np.array([-np.inf])
             i = int(np.argmax(values))
             if values[i] > value + _GAIN:
-                value = float(values[i])
-                if costs.ndim == 2:
-                    costs[j] += prices[i]
-                else:
-                    costs[j, 1] += prices[i]
+                value, here = float(values[i]), tables[i]
+                tally.add(risks, j, prices[i])
+                costs[(j,) if costs.ndim == 2 else (j, 1)] += prices[i]
         if value <= before:
             break
     return Found(costs, value, found.gap)

@@ -34,13 +34,21 @@ class LabelTally(Labelled):
         chosen = sparse.csr_array((self.weights, (z, np.arange(len(z)))), shape=(self.k, len(z)))
         return np.asarray(chosen @ self.p)
 
-    def priced(self, costs: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """Prices that could be added to output j, and the confusions that each would lead to."""
-        risks = self.p @ costs.T
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        """What decisions compare, to which prices are added."""
+        return self.p @ costs.T
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        """A price for output j, in place."""
+        risks[:, j] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Prices that could be added to output j, and the confusions that each would lead to from the present one."""
         own = risks[:, j].copy()
         risks[:, j] = np.inf
         runner = np.argmin(risks, axis=1)
         margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
+        risks[:, j] = own
         prices, below = _cut(margins)
         cells = (below * self.k + runner) * self.k + self.y
         parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
@@ -81,12 +89,18 @@ class SetTally(Sets):
         rows = [[1 - found - true + both, true - both], [found - both, both]]
         return np.maximum(np.stack([np.stack(row, -1) for row in rows], -2), 0.0)
 
-    def priced(self, costs: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
-        gain = costs[j, 0] - costs[j, 1]
-        prices, below = _cut(gain[0] * (1 - self.q[:, j]) + gain[1] * self.q[:, j])
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        gain = costs[:, 1] - costs[:, 0]
+        return gain[:, 0] * (1 - self.q) + gain[:, 1] * self.q
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        risks[:, j] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        prices, below = _cut(-risks[:, j])
         parts = np.bincount(below * 2 + self.y[:, j], self.weights, (len(prices) + 1) * 2).reshape(-1, 2)
         found = _above(parts)
-        tables = np.repeat(self.confusion(self.decide(costs))[None], len(prices), axis=0)
+        tables = np.repeat(here[None], len(prices), axis=0)
         tables[:, j, 1], tables[:, j, 0] = found, np.maximum(parts.sum(0) - found, 0.0)
         return prices, tables
 
@@ -162,13 +176,19 @@ class SpanTally:
         rows = [[np.zeros(kinds), np.maximum(true - both, 0.0)], [np.maximum(found - both, 0.0), both]]
         return np.stack([np.stack(row, -1) for row in rows], -2)
 
-    def priced(self, costs: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
-        missed, spurious = (price[j] for price in span_prices(costs))
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        return np.array(costs)
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        risks[j, 1] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        missed, spurious = (price[j] for price in span_prices(risks))
         prices = _THRESHOLDS * (missed + spurious) - spurious
         tables = []
         for price in prices:
-            other = costs.copy()
-            other[j, 1] += price
+            other = risks.copy()
+            self.add(other, j, price)
             tables.append(self.confusion(self.decide(other)))
         return prices, np.stack(tables)
 

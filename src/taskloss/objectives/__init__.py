@@ -1,7 +1,7 @@
 """The waist: the risk as a function of scores, and that function of a hypothesis's parameters."""
 
 from .forests import Forests
-from .minimise import Monitor, Options, minimise, objective
+from .minimise import Monitor, Options, Path, minimise, objective
 from .penalised import PenalisedRisk
 from .scores import Batch, Groups, Rows, ScoreRisk
 
@@ -11,6 +11,7 @@ __all__ = [
     "Groups",
     "Monitor",
     "Options",
+    "Path",
     "PenalisedRisk",
     "Rows",
     "ScoreRisk",

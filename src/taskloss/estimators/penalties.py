@@ -1,0 +1,125 @@
+"""The strength of the penalty, chosen by the task loss of examples that took no part in a fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..hypotheses.base import Hypothesis
+from ..objectives import Path, ScoreRisk, objective
+from ..solvers.base import Solver
+from ..solvers.closed import left_out
+from .validation import Judge
+
+_FOLDS = 3
+_ENOUGH = 3000  # examples that are held out at the most, in as many of the folds as have them
+_DECADES = 9  # strengths that are tried at the most, each a tenth of the one before
+_PATIENCE = 2  # strengths in a row that gain nothing, after which weaker ones are not tried
+_GAIN = 1e-4  # of the loss, relative to it
+_SAMPLE = 500  # examples by which features are measured
+
+
+class Penalties(NamedTuple):
+    """The strengths that were compared, in falling order, minus the task loss at each, and the one of largest score."""
+
+    alphas: np.ndarray
+    scores: np.ndarray
+    alpha: float
+
+
+def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver) -> Penalties:
+    """The penalty of least held-out task loss; of equal ones the strongest.
+
+    A quadratic risk has the scores of every example by the fit without it in closed form, at any strength. Elsewhere up to three
+    folds of whole examples (groups and sequences are not cut, labels are spread evenly) follow the same path from strong to
+    weak penalties, each fit from the last one's parameters, decade by decade until two have gained nothing; then
+    the half decades beside the best. The bound hypothesis serves all folds: a kernel's fit to some of the points lies in the span
+    of all.
+    """
+    examples = np.flatnonzero(risk.weights > 0)
+    if len(examples) < 2:
+        raise ValueError("alpha='auto' holds out examples, and there is one only: give alpha a number.")
+    top = _squared_norm(hypothesis, inputs, risk) / 10
+    exact = objective(hypothesis, inputs, risk, 1.0).ridge_form()
+    if exact is not None:
+        alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5)
+        every = np.arange(risk.n_examples)
+        losses = [float(risk.weights @ judge.losses(v, every)) for v in left_out(exact, alphas)]
+        return _best(alphas, np.array(losses) / risk.weights.sum())
+    folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
+    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # not more than it takes to judge
+    paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
+    total = sum(path.weights.sum() for path in paths)
+    found: dict[float, float] = {}
+
+    def visit(alpha: float) -> float:
+        found[alpha] = sum(path.loss(alpha) for path in paths) / total
+        return found[alpha]
+
+    first = best = visit(top)
+    vain = 0
+    for step in range(1, _DECADES):
+        loss = visit(top * 10.0**-step)
+        better = loss < best * (1 - _GAIN)
+        best = min(best, loss)
+        # Under strong penalties all answers may be the same: what is in vain counts from the first gain on.
+        vain = 0 if better or not best < first * (1 - _GAIN) else vain + 1
+        if vain == _PATIENCE:
+            break
+    centre = _best(*_arrays(found)).alpha
+    for alpha in (centre * 10**0.5, centre * 10**-0.5):
+        visit(alpha)
+    return _best(*_arrays(found))
+
+
+class _Fold:
+    """The path of fits to some examples, judged on others."""
+
+    def __init__(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Any,
+        risk: ScoreRisk,
+        judge: Judge,
+        solver: Solver,
+        stay: np.ndarray,
+        held: np.ndarray,
+    ):
+        self.hypothesis, self.judge, self.held = hypothesis, judge, held
+        self.path = Path(hypothesis, hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), solver)
+        self.inputs = hypothesis.piece(inputs, risk.rows_of(held))
+        self.weights = risk.weights[held]
+        self.share = float(risk.weights[stay].sum() / risk.weights.sum())
+
+    def loss(self, alpha: float) -> float:
+        """The total loss of those held out. Weights keep the whole's normalisation, and so must the penalty."""
+        theta = self.path.at(alpha * self.share)
+        return float(self.weights @ self.judge.losses(self.hypothesis.predict(theta, self.inputs), self.held))
+
+
+def _squared_norm(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> float:
+    """The mean squared norm of the features, a penalty beside which they explain next to nothing."""
+    some = np.unique(np.linspace(0, risk.n_examples - 1, min(_SAMPLE, risk.n_examples)).astype(int))
+    rows = hypothesis.piece(inputs, risk.rows_of(some))
+    return max(float(np.mean(hypothesis.squared_norms(hypothesis.coordinates(rows)))), 1e-300)
+
+
+def _folds(n: int, strata: np.ndarray | None) -> np.ndarray:
+    """The fold of each example, the same ones every time."""
+    order = np.random.default_rng(0).permutation(n)
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
+    folds = np.empty(n, dtype=np.int64)
+    folds[order] = np.arange(n) % min(_FOLDS, n)
+    return folds
+
+
+def _arrays(found: dict[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array(list(found)), np.array(list(found.values()))
+
+
+def _best(alphas: np.ndarray, losses: np.ndarray) -> Penalties:
+    order = np.argsort(-alphas)
+    alphas, losses = alphas[order], losses[order]
+    return Penalties(alphas, -losses, float(alphas[np.argmin(losses)]))
