@@ -25,6 +25,7 @@ from ..solvers.base import Interrupted, Solution, Solver
 from .penalties import Penalties, choose_alpha
 from .validation import Judge, hold_out
 
+_ALPHA = 1e-3  # where none is given and none can be chosen
 _PATH_TOL = 1e-3  # relative gap of the fits by which a penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
@@ -41,6 +42,7 @@ class Minimiser:
 
     alpha: Any
     alpha_: float
+    hypothesis: Any
     solver: Any
     tol: float
     max_iter: int
@@ -51,15 +53,20 @@ class Minimiser:
     solution_: Solution
 
     def _check_numbers(self) -> None:
-        if not self._chooses_alpha:
+        if not self._chooses_alpha and self.alpha is not None:
             why = ": the penalty is what makes the minimum unique; 'auto' chooses it by the task loss"
             check_number("alpha", self.alpha, above=0, why=why)
         check_hyperparameters(self)
 
     @property
+    def _strength(self) -> Any:
+        """The penalty that is asked for: the hypothesis's own where none is given."""
+        return Hypothesis.resolve(self.hypothesis).default_alpha if self.alpha is None else self.alpha
+
+    @property
     def _chooses_alpha(self) -> bool:
         """Whether the strength of the penalty is to be chosen by the task loss."""
-        return isinstance(self.alpha, str) and self.alpha in ("auto", "loo")
+        return isinstance(self._strength, str) and self._strength in ("auto", "loo")
 
     def _fit_to(
         self,
@@ -102,9 +109,12 @@ class Minimiser:
 
     def _penalties(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge | None) -> Penalties:
         """The strength of the penalty, given or chosen."""
-        if not self._chooses_alpha:
-            return Penalties(np.array([self.alpha]), np.array([np.nan]), float(self.alpha))
         solver = self._make_solver(inputs.dtype)
+        fixed = self._strength
+        if self.alpha is None and (solver.streams or judge is None or np.count_nonzero(risk.weights) < 2):
+            fixed = _ALPHA  # nothing to choose, or to choose it by, and nobody has asked for it
+        if not isinstance(fixed, str):
+            return Penalties(np.array([fixed]), np.array([np.nan]), float(fixed))
         if hypothesis.trained or solver.streams:
             what = type(solver if solver.streams else hypothesis).__name__
             raise ValueError(

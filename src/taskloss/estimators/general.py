@@ -52,7 +52,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         label sets.
     hypothesis : a hypothesis or its name.
     alpha : strength of the penalty, above zero, or "auto" (also "loo"): the one of least held-out task loss on a path of
-        penalties, by leave-one-out where that is exact (quadratic) and three folds elsewhere, in the time of a few fits.
+        penalties, by leave-one-out where that is exact (quadratic) and three folds elsewhere, in the time of a few fits. None
+        is 1e-3, and with kernels, for which no number serves most data, "auto".
     solver : "auto", "lbfgs", "newton", "closed-form" (quadratic surrogate), or a solver such as ASGD(radius=...), which takes one pass over the examples and
         looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
@@ -89,7 +90,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         surrogate: Any = "auto",
         hypothesis: Any = "linear",
         *,
-        alpha: Any = 1e-3,
+        alpha: Any = None,
         solver: Any = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,

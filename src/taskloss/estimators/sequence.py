@@ -30,7 +30,7 @@ class SequenceTagger(Tagger):
     surrogate : "auto", the maximum entropy of the chain ("chain-crf"), or any surrogate that fits its polytope, such as
         "quadratic".
     hypothesis : the scores of positions: "linear", "kernel", "nystrom", or a hypothesis.
-    alpha : strength of the penalty, above zero.
+    alpha : strength of the penalty, above zero, or "auto", as in TaskLossEstimator.
     fit_intercept : one score per label, not penalised.
     boundaries : scores of their own for the first and the last label.
     transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.

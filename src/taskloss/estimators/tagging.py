@@ -110,7 +110,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         surrogate: Any = "auto",
         hypothesis: Any = "linear",
         *,
-        alpha: Any = 1e-3,
+        alpha: Any = None,
         fit_intercept: bool = True,
         boundaries: bool = True,
         transition_features: Any = None,
@@ -170,6 +170,8 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             return None, given_monitor(hypothesis, examples.inputs, lambda v: losses(v, examples.forest, codes))
         if hypothesis.holdout is None and not self._chooses_alpha:
             return None, None
+        if not risk.convex and hypothesis.holdout is None and self.alpha is None:
+            return None, None
         if not risk.convex:
             raise ValueError(
                 "alpha='auto' judges examples that it holds out, and some labels are missing: give alpha a number."
@@ -184,7 +186,8 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
         if self._chooses_alpha and not hasattr(self, "alpha_"):
             raise ValueError("alpha='auto' is chosen by a fit: fit first, or give alpha a number.")
-        return objective(hypothesis, problem.inputs, problem.risk, self.alpha_ if self._chooses_alpha else self.alpha)
+        alpha = self.alpha_ if self._chooses_alpha else self._strength
+        return objective(hypothesis, problem.inputs, problem.risk, alpha)
 
     def _problem(
         self,

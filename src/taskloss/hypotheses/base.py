@@ -66,6 +66,11 @@ class Hypothesis(Part):
         return (np.float64, np.float32)
 
     @property
+    def default_alpha(self) -> Any:
+        """The penalty where an estimator is given none: a number, or "auto" where no number serves most data."""
+        return 1e-3
+
+    @property
     def whitened(self) -> bool:
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False

@@ -34,6 +34,10 @@ class Composed(Hypothesis):
         return self._node.allow_nan
 
     @property
+    def default_alpha(self) -> Any:
+        return self._node.default_alpha
+
+    @property
     def whitened(self) -> bool:
         return self._node.whitened
 

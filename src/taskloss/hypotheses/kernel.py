@@ -61,6 +61,10 @@ class Kernel(Linear):
         return (np.float64,)
 
     @property
+    def default_alpha(self) -> Any:
+        return "auto"
+
+    @property
     def whitened(self) -> bool:
         return True
 

@@ -10,11 +10,11 @@ import numpy as np
 from .base import Metric
 from .tallies import Tally, plain_costs
 
-_MOST = 100  # steps of one ascent
+_MOST = 30  # steps of one ascent
 _STEPS = np.linspace(0, 1, 17)[1:-1]  # of a line search, which is refined once
 _ROUNDS = 2  # of prices for all outputs
 _PRICED_OUTPUTS = 128  # labels up to which each has a price: the work grows with their cube
-_GAIN = 1e-9  # by which a step must raise the measure
+_GAIN = 1e-7  # by which a step must raise the measure
 
 
 class Found(NamedTuple):
@@ -121,7 +121,8 @@ def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> 
     """Costs found on all examples, in the way that does best on folds which take no part in finding them.
 
     The expected confusion has less noise and is the first choice; the observed one, and the costs at hand, are taken where
-    they do better by more than two standard errors (of the jackknife over folds), as under badly calibrated moments.
+    they do better by more than two standard errors (of the jackknife over folds). Where what the moments claim is further
+    than that from what is seen, they are badly calibrated and have no such advantage.
     """
     ways = {"expected": False, "observed": True}
     parts = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in np.unique(folds)]
@@ -134,17 +135,21 @@ def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> 
             tables[name][i] = shares[i] * other.confusion(other.decide(costs))
         tables["own"][i] = shares[i] * other.confusion(other.decide(own))
     values = {name: metric.number(tally.value(metric, table.sum(0))) for name, table in tables.items()}
+    left = {name: np.asarray(tally.value(metric, np.maximum(t.sum(0) - t, 0.0))) for name, t in tables.items()}
+    by_moments = search(metric, tally, False, [own]).costs
+    claim = float(tally.value(metric, tally.expected(tally.decide(by_moments))))
+    misled = abs(claim - values["expected"]) > 2 * _error(left["expected"])
     chosen = "expected"
     for name in ("observed", "own"):
-        ahead = _jackknife(metric, tally, tables[name]) - _jackknife(metric, tally, tables[chosen])
-        n = len(ahead)
-        error = np.sqrt((n - 1) / n * ((ahead - ahead.mean()) ** 2).sum())
-        if values[name] - values[chosen] > 2 * error + _GAIN:
+        margin = 0.0 if misled else 2 * _error(left[name] - left[chosen])
+        if values[name] > values[chosen] + margin + _GAIN:
             chosen = name
-    costs = plain_costs(own) if chosen == "own" else search(metric, tally, ways[chosen], [own]).costs
+    costs = by_moments if chosen == "expected" else own
+    costs = search(metric, tally, True, [own]).costs if chosen == "observed" else plain_costs(costs)
     return Choice(costs, chosen, values[chosen], values["own"])
 
 
-def _jackknife(metric: Metric, tally: Tally, tables: np.ndarray) -> np.ndarray:
-    """The measure without each fold."""
-    return np.asarray(tally.value(metric, np.maximum(tables.sum(0) - tables, 0.0)))
+def _error(left: np.ndarray) -> float:
+    """The standard error by the jackknife, of a number without each fold."""
+    n = len(left)
+    return float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum()))
