@@ -67,7 +67,7 @@ class KernelPredictor(Portable, BaseEstimator):
         loss: Any = "zero-one",
         kernel: Any = "rbf",
         *,
-        alpha: Any = "loo",
+        alpha: Any = "auto",
         alphas: Any = None,
         gamma: Any = "scale",
         degree: float = 3,

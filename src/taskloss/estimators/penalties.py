@@ -33,9 +33,10 @@ def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Ju
 
     A quadratic risk has the scores of every example by the fit without it in closed form, at any strength. Elsewhere up to three
     folds of whole examples (groups and sequences are not cut, labels are spread evenly) follow the same path from strong to
-    weak penalties, each fit from the last one's parameters, decade by decade until two have gained nothing; then
-    the half decades beside the best. The bound hypothesis serves all folds: a kernel's fit to some of the points lies in the span
-    of all.
+    weak penalties, each fit from the last one's parameters, decade by decade until one is worse by more than the standard
+    error of the difference, or two have gained nothing; then the half decades beside the best. Weights keep the whole's
+    normalisation: fewer examples stand beside the same penalty, whose best strength falls as 1 / n. The bound hypothesis
+    serves all folds: a kernel's fit to some of the points lies in the span of all.
     """
     examples = np.flatnonzero(risk.weights > 0)
     if len(examples) < 2:
@@ -50,27 +51,29 @@ def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Ju
     folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
     used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # not more than it takes to judge
     paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
-    total = sum(path.weights.sum() for path in paths)
-    found: dict[float, float] = {}
+    found: dict[float, np.ndarray] = {}
 
-    def visit(alpha: float) -> float:
-        found[alpha] = sum(path.loss(alpha) for path in paths) / total
+    def visit(alpha: float) -> np.ndarray:
+        found[alpha] = np.concatenate([path.losses(alpha) for path in paths])
         return found[alpha]
 
+    weights = np.concatenate([path.weights for path in paths])
     first = best = visit(top)
     vain = 0
     for step in range(1, _DECADES):
-        loss = visit(top * 10.0**-step)
-        better = loss < best * (1 - _GAIN)
-        best = min(best, loss)
-        # Under strong penalties all answers may be the same: what is in vain counts from the first gain on.
-        vain = 0 if better or not best < first * (1 - _GAIN) else vain + 1
-        if vain == _PATIENCE:
+        losses = visit(top * 10.0**-step)
+        gain = _mean(best - losses, weights)
+        vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
+        worse = -gain > _error(losses - best, weights)
+        best = losses if gain > 0 else best
+        # Under strong penalties answers are the same, or as good as chance: to stop, something must have been learned.
+        learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
+        if learned and (worse or vain >= _PATIENCE):
             break
-    centre = _best(*_arrays(found)).alpha
+    centre = _of(found, weights).alpha
     for alpha in (centre * 10**0.5, centre * 10**-0.5):
         visit(alpha)
-    return _best(*_arrays(found))
+    return _of(found, weights)
 
 
 class _Fold:
@@ -90,17 +93,17 @@ class _Fold:
         self.path = Path(hypothesis, hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), solver)
         self.inputs = hypothesis.piece(inputs, risk.rows_of(held))
         self.weights = risk.weights[held]
-        self.share = float(risk.weights[stay].sum() / risk.weights.sum())
 
-    def loss(self, alpha: float) -> float:
-        """The total loss of those held out. Weights keep the whole's normalisation, and so must the penalty."""
-        theta = self.path.at(alpha * self.share)
-        return float(self.weights @ self.judge.losses(self.hypothesis.predict(theta, self.inputs), self.held))
+    def losses(self, alpha: float) -> np.ndarray:
+        """The losses of those held out."""
+        theta = self.path.at(alpha)
+        return self.judge.losses(self.hypothesis.predict(theta, self.inputs), self.held)
 
 
 def _squared_norm(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> float:
     """The mean squared norm of the features, a penalty beside which they explain next to nothing."""
-    some = np.unique(np.linspace(0, risk.n_examples - 1, min(_SAMPLE, risk.n_examples)).astype(int))
+    examples = np.flatnonzero(risk.weights > 0)
+    some = examples[np.unique(np.linspace(0, len(examples) - 1, min(_SAMPLE, len(examples))).astype(int))]
     rows = hypothesis.piece(inputs, risk.rows_of(some))
     return max(float(np.mean(hypothesis.squared_norms(hypothesis.coordinates(rows)))), 1e-300)
 
@@ -115,8 +118,18 @@ def _folds(n: int, strata: np.ndarray | None) -> np.ndarray:
     return folds
 
 
-def _arrays(found: dict[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    return np.array(list(found)), np.array(list(found.values()))
+def _mean(values: np.ndarray, weights: np.ndarray) -> float:
+    return float(weights @ values / weights.sum())
+
+
+def _error(values: np.ndarray, weights: np.ndarray) -> float:
+    """The standard error of their mean."""
+    spread = values - _mean(values, weights)
+    return float(np.sqrt((weights**2) @ spread**2) / weights.sum())
+
+
+def _of(found: dict[float, np.ndarray], weights: np.ndarray) -> Penalties:
+    return _best(np.array(list(found)), np.array([_mean(losses, weights) for losses in found.values()]))
 
 
 def _best(alphas: np.ndarray, losses: np.ndarray) -> Penalties:
