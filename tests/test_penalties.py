@@ -113,6 +113,20 @@ def test_kernels_do_not_underfit():
     assert chosen.score(x[300:], y[300:]) > fixed.score(x[300:], y[300:]) + 0.05
 
 
+@pytest.mark.parametrize("kind", [Kernel, Nystrom], ids=lambda k: k.__name__)
+def test_kernels_choose_their_bandwidth(kind):
+    """Stripes for which the default kernel is too wide."""
+    x = RNG.uniform(-3, 3, size=(500, 2))
+    y = (np.sin(5 * x[:, 0]) > 0).astype(int)
+    plain, wide = (
+        tl.CostSensitiveClassifier(hypothesis=kind(gamma=g), alpha="auto", tol=1e-4).fit(x[:400], y[:400])
+        for g in ("scale", "auto")
+    )
+    assert wide.hypothesis_.gram_.gamma > plain.hypothesis_.gram_.gamma
+    assert wide.score(x[400:], y[400:]) > plain.score(x[400:], y[400:])
+    assert wide.path_scores_.max() > plain.path_scores_.max()
+
+
 def test_weights_count_in_what_is_held_out():
     weights = np.where(Y == 0, 0.0, 1.0)
     a = tl.CostSensitiveClassifier(alpha="auto").fit(X, Y, weights)
@@ -132,6 +146,11 @@ SENTENCES = {
         lambda: tl.SequenceTagger(alpha="auto").fit(SEQUENCES, [[None, *row[1:]] for row in TAGS]),
         "some labels are missing: give alpha a number",
     ),
+    "bandwidth alone": (
+        lambda: tl.OrdinalClassifier(hypothesis=Kernel(gamma="auto"), alpha=1.0).fit(X, Y),
+        "chosen together with the penalty",
+    ),
+    "bandwidth of the predictor": (lambda: tl.KernelPredictor(gamma="auto").fit(X, Y), "does not choose gamma"),
     "predictor": (lambda: tl.KernelPredictor(alpha="best").fit(X, Y), "a number above zero or 'auto'"),
 }
 

@@ -22,7 +22,7 @@ from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
-from .penalties import Penalties, choose_alpha
+from .penalties import Penalties, choose_scale
 from .validation import Judge, hold_out
 
 _ALPHA = 1e-3  # where none is given and none can be chosen
@@ -91,9 +91,9 @@ class Minimiser:
 
         if hypothesis.holdout is not None and monitor is None and judge is not None:
             inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
+        hypothesis, penalties = self._penalties(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        penalties = self._penalties(hypothesis, inputs, risk, judge)
         options = Options(
             penalties.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor
         )
@@ -107,14 +107,20 @@ class Minimiser:
         if not solution.converged:
             warn(solution.status.value, ConvergenceWarning, stacklevel=3)
 
-    def _penalties(self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge | None) -> Penalties:
-        """The strength of the penalty, given or chosen."""
+    def _penalties(
+        self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge | None
+    ) -> tuple[Hypothesis, Penalties]:
+        """The strength of the penalty, given or chosen, and the hypothesis at the scale that suits it."""
         solver = self._make_solver(inputs.dtype)
         fixed = self._strength
         if self.alpha is None and (solver.streams or judge is None or np.count_nonzero(risk.weights) < 2):
             fixed = _ALPHA  # nothing to choose, or to choose it by, and nobody has asked for it
         if not isinstance(fixed, str):
-            return Penalties(np.array([fixed]), np.array([np.nan]), float(fixed))
+            if hypothesis.rescaled(1.0) is not None and self.alpha is not None:
+                raise ValueError(
+                    "gamma='auto' is chosen together with the penalty: use alpha='auto', or give gamma a number."
+                )
+            return hypothesis, Penalties(np.array([fixed]), np.array([np.nan]), float(fixed))
         if hypothesis.trained or solver.streams:
             what = type(solver if solver.streams else hypothesis).__name__
             raise ValueError(
@@ -122,7 +128,7 @@ class Minimiser:
             )
         assert judge is not None
         loose = solver.within(max(self.tol, _PATH_TOL), self.max_iter)
-        return choose_alpha(hypothesis, inputs, risk, judge, loose)
+        return choose_scale(hypothesis, inputs, risk, judge, loose)
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):

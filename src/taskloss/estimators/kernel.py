@@ -113,6 +113,8 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def _check_alphas(self) -> np.ndarray | None:
         check_hyperparameters(self)
+        if isinstance(self.gamma, str) and self.gamma == "auto":
+            raise ValueError("KernelPredictor does not choose gamma: give it a number or 'scale', or search over it.")
         given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
         if isinstance(self.alpha, str) and self.alpha not in ("auto", "loo"):
             raise ValueError(f"alpha must be a number above zero or 'auto', got {self.alpha!r}.")

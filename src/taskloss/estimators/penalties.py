@@ -17,6 +17,7 @@ _ENOUGH = 3000  # examples that are held out at the most, in as many of the fold
 _DECADES = 9  # strengths that are tried at the most, each a tenth of the one before
 _PATIENCE = 2  # strengths in a row that gain nothing, after which weaker ones are not tried
 _GAIN = 1e-4  # of the loss, relative to it
+_WIDTHS = 3  # factors of four by which a kernel is made wider or narrower, fewer than that
 _SAMPLE = 500  # examples by which features are measured
 
 
@@ -28,7 +29,32 @@ class Penalties(NamedTuple):
     alpha: float
 
 
-def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver) -> Penalties:
+def choose_scale(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver
+) -> tuple[Hypothesis, Penalties]:
+    """The hypothesis at the scale of its inputs of least held-out task loss, where it leaves that open, and its penalty.
+
+    From the scale at hand, steps by a factor of four to either side as long as they gain, each beside the best penalty so far
+    and a tenth and ten times of it.
+    """
+    chosen, found = hypothesis, choose_alpha(hypothesis, inputs, risk, judge, solver)
+    for factor in (0.25, 4.0):
+        for step in range(1, _WIDTHS):
+            other = hypothesis.rescaled(factor**step)
+            if other is None:
+                return chosen, found
+            other = other.bind(inputs, risk.row_weights)
+            beside = found.alpha * np.array([10.0, 1.0, 0.1])
+            tried = choose_alpha(other, inputs, risk, judge, solver, beside)
+            if tried.scores.max() <= found.scores.max():
+                break
+            chosen, found = other, tried
+    return chosen, found
+
+
+def choose_alpha(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, alphas: np.ndarray | None = None
+) -> Penalties:
     """The penalty of least held-out task loss; of equal ones the strongest.
 
     A quadratic risk has the scores of every example by the fit without it in closed form, at any strength. Elsewhere up to three
@@ -37,6 +63,8 @@ def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Ju
     error of the difference, or two have gained nothing; then the half decades beside the best. Weights keep the whole's
     normalisation: fewer examples stand beside the same penalty, whose best strength falls as 1 / n. The bound hypothesis
     serves all folds: a kernel's fit to some of the points lies in the span of all.
+
+    alphas: the strengths to compare, where they are known.
     """
     examples = np.flatnonzero(risk.weights > 0)
     if len(examples) < 2:
@@ -44,7 +72,7 @@ def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Ju
     top = _squared_norm(hypothesis, inputs, risk) / 10
     exact = objective(hypothesis, inputs, risk, 1.0).ridge_form()
     if exact is not None:
-        alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5)
+        alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5) if alphas is None else alphas
         every = np.arange(risk.n_examples)
         losses = [float(risk.weights @ judge.losses(v, every)) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(losses) / risk.weights.sum())
@@ -58,6 +86,10 @@ def choose_alpha(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Ju
         return found[alpha]
 
     weights = np.concatenate([path.weights for path in paths])
+    if alphas is not None:
+        for alpha in alphas.tolist():
+            visit(alpha)
+        return _of(found, weights)
     first = best = visit(top)
     vain = 0
     for step in range(1, _DECADES):

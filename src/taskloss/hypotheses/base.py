@@ -97,6 +97,10 @@ class Hypothesis(Part):
         """The same hypothesis with what it takes from the training inputs, such as centres and their scale."""
         return self
 
+    def rescaled(self, factor: float) -> Self | None:
+        """The same hypothesis, not bound yet, at another scale of its inputs; None where no scale is to be chosen."""
+        return None
+
     def agrees(self, other: Hypothesis) -> bool:
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""
         return type(self) is type(other)
