@@ -133,6 +133,27 @@ def test_weights_count_in_what_is_held_out():
     assert len(np.unique(a.predict(X))) == 3
 
 
+def test_an_interrupt_while_choosing_leaves_the_earlier_model(monkeypatch):
+    from taskloss.objectives import PenalisedRisk
+
+    model = tl.OrdinalClassifier(alpha="auto", warm_start=True).fit(X, Y)
+    theta, alpha, calls = model.theta_, model.alpha_, 0
+    evaluate = PenalisedRisk.value_and_gradient
+
+    def stopped(self, theta):
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return evaluate(self, theta)
+
+    monkeypatch.setattr(PenalisedRisk, "value_and_gradient", stopped)
+    with pytest.raises(KeyboardInterrupt, match="while the penalty was chosen"):
+        model.fit(X[:100], Y[:100])
+    assert model.theta_ is theta
+    assert model.alpha_ == alpha
+
+
 SENTENCES = {
     "word": (lambda: tl.OrdinalClassifier(alpha="best").fit(X, Y), "alpha must be a finite number above zero"),
     "trees": (

@@ -159,6 +159,10 @@ SENTENCES = {
         lambda: tl.TreeTagger(SpanCosts()).fit([np.eye(3)], [["O", "B-a", "O"]], parents=[[-1, 0, 0]]),
         "nodes of a tree make no spans",
     ),
+    "named otherwise": (
+        lambda: fitted().predict(WORDS, loss=SpanCosts(labels=["B-x", "I-x", "O"])),
+        "SpanCosts names its tags",
+    ),
     "unbound": (lambda: SpanCosts().n_labels, "does not know its tags"),
 }
 WORDS = [[["a"], ["b"]]]

@@ -191,6 +191,12 @@ CASES = {
     "foreign pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), FMeasure(), X, NAMES),
     "sets": (tl.MultilabelClassifier(), FMeasure(), X, SETS),
     "sets for F": (tl.MultilabelClassifier("f-beta"), FMeasure(average="micro"), X, SETS),
+    "sets of names": (
+        tl.MultilabelClassifier(),
+        FMeasure(),
+        X,
+        [{"abcd"[j] for j in np.flatnonzero(row)} for row in SETS],
+    ),
     "foreign sets": (OneVsRestClassifier(LogisticRegression()), FMeasure(), X, SETS),
     "outputs": (MultiOutputClassifier(LogisticRegression()), FMeasure(average="micro"), X, SETS),
     "entities": (tl.SequenceTagger(tol=1e-4), EntityF(), SEQUENCES, TAGS),

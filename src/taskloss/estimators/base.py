@@ -128,7 +128,12 @@ class Minimiser:
             )
         assert judge is not None
         loose = solver.within(max(self.tol, _PATH_TOL), self.max_iter)
-        return choose_scale(hypothesis, inputs, risk, judge, loose)
+        try:
+            return choose_scale(hypothesis, inputs, risk, judge, loose)
+        except Interrupted as interrupt:  # its parameters are those of some fold
+            raise KeyboardInterrupt(
+                "Interrupted while the penalty was chosen: there are no parameters yet."
+            ) from interrupt
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):

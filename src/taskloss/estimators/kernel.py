@@ -97,6 +97,10 @@ class KernelPredictor(Portable, BaseEstimator):
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         weights = example_weights(sample_weight, n)
         task = self._weighing(self.loss, y)
+        if task.loss.constant_by_output and not self.fit_intercept:
+            raise ValueError(
+                f"Without an intercept the weights do not sum to one, and {task.loss!r} has a constant for each output: use fit_intercept=True."
+            )
         hypothesis = self._hypothesis().bind(X, weights)
         if alphas is None:
             alphas = np.logspace(-8, 1, _GRID) * hypothesis.scale_

@@ -74,8 +74,8 @@ def choose_alpha(
     if exact is not None:
         alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5) if alphas is None else alphas
         every = np.arange(risk.n_examples)
-        losses = [float(risk.weights @ judge.losses(v, every)) for v in left_out(exact, alphas)]
-        return _best(alphas, np.array(losses) / risk.weights.sum())
+        means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
+        return _best(alphas, np.array(means))
     folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
     used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # not more than it takes to judge
     paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]

@@ -24,6 +24,7 @@ class LabelCosts(Hamming):
     """
 
     name = "label-costs"
+    constant_by_output = True
     aliases = {}
 
     def __init__(self, costs: Any = None):

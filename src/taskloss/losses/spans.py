@@ -49,17 +49,17 @@ class Scheme:
         continues = np.array([[a in onward and b in carrying and s == t for b, t in split] for a, s in split])
         kinds = np.array([-1 if prefix == "O" else self.kinds.index(kind) for prefix, kind in split])
         self.tags = Tags(continues, kinds)
-        self._code = {pair: code for code, pair in enumerate(split)}
+        self._code = {f"{prefix}-{kind}": code for code, (prefix, kind) in enumerate(split)}
 
     @property
     def outside(self) -> int:
         """The code of O, -1 where there is none."""
-        return self._code.get(("O", ""), -1)
+        return self._code.get("O-", -1)
 
     def parts(self, kind: int) -> tuple[int, int, int, int]:
         """The codes of a kind's first, inner and last tag and of its tag for a span of one, -1 where there is none."""
         letters = "BIIB" if self.scheme == "BIO" else "BIES"
-        first, inner, last, single = (self._code.get((letter, self.kinds[kind]), -1) for letter in letters)
+        first, inner, last, single = (self._code.get(f"{letter}-{self.kinds[kind]}", -1) for letter in letters)
         return first, inner, last, single
 
     def spans(self, forest: Forest, states: np.ndarray) -> Spans:
@@ -145,7 +145,14 @@ class SpanCosts(SequenceZeroOne):
         return self
 
     def bind_names(self, classes: np.ndarray) -> Self:
-        return self.with_params(labels=classes.tolist())
+        names = classes.tolist()
+        if self._labels is None or set(names) == set(self._labels):
+            return self.with_params(labels=names)
+        if names == list(range(self.n_labels)):  # codes already
+            return self
+        raise ValueError(
+            f"SpanCosts names its tags {list(self._labels)}, but the labels in use are {names}: name the same ones."
+        )
 
     def tags(self) -> Scheme:
         """The tags and the spans that they make."""

@@ -11,7 +11,7 @@ from ..data.labels import _column, codes_of
 from ..data.sequences import SequenceLabels
 from ..losses.base import name_array
 from ..registry import Part
-from .examples import flat, read, rows_of
+from .examples import flat, is_sets, read, rows_of
 
 _STEP = 1e-6  # of finite differences, relative to the whole
 _DRAWN = 1 << 24  # numbers of resampled examples that are held at one time
@@ -154,7 +154,7 @@ class MetricScorer:
         if isinstance(getattr(fitted, "labels_", None), SequenceLabels):  # positions count, each by itself
             y, z = flat(y), flat(z)
         classes = getattr(estimator, "classes_", None)
-        if classes is None or np.ndim(classes) != 1 or np.ndim(y) != 1:
+        if classes is None or np.ndim(classes) != 1 or is_sets(y):
             return self.metric(y, z, sample_weight)
         known, values = name_array(classes), _column(y)
         unseen = np.unique(values[codes_of(values, known, None) < 0])

@@ -135,7 +135,7 @@ def read(
     """The measure bound to the labels, the known labels, and the predictions as codes."""
     if metric.scheme() is not None:
         return _read_tags(metric, y_true, y_pred, sample_weight)
-    if _is_sets(y_true) or (hasattr(y_true, "shape") and len(y_true.shape) == 2):
+    if is_sets(y_true):
         return _read_sets(metric, y_true, y_pred, sample_weight)
     y, z = _column(y_true), _column(y_pred)
     if len(y) != len(z):
@@ -173,6 +173,11 @@ def _read_tags(metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any) -> 
     translator = SequenceLabels([], names)
     y, z = (translator.encode(rows, offsets) for rows in (y_true, y_pred))
     return metric, Tagged(forest, y, scheme, example_weights(sample_weight, len(forest), "sequences")), z
+
+
+def is_sets(y: Any) -> bool:
+    """Whether y holds a set of labels for each example, and not one label."""
+    return _is_sets(y) or (hasattr(y, "shape") and len(y.shape) == 2 and y.shape[1] != 1)
 
 
 def flat(y: Any) -> np.ndarray:

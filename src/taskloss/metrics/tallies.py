@@ -13,6 +13,7 @@ from ..polytopes._spans import Spans, best_spans
 from .examples import Labelled, Sets
 
 _PRICES = 48  # of an output that are compared
+_LABEL_PRICES = 400  # of a label of a set, for which that is cheap
 _THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
 
 
@@ -49,7 +50,7 @@ class LabelTally(Labelled):
         runner = np.argmin(risks, axis=1)
         margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
         risks[:, j] = own
-        prices, below = _cut(margins)
+        prices, below = _cut(margins, _PRICES)
         cells = (below * self.k + runner) * self.k + self.y
         parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
         stay = _above(parts)  # what output j has at each price, by the output that it would have without
@@ -97,7 +98,7 @@ class SetTally(Sets):
         risks[:, j] += price
 
     def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        prices, below = _cut(-risks[:, j])
+        prices, below = _cut(-risks[:, j], _LABEL_PRICES)
         parts = np.bincount(below * 2 + self.y[:, j], self.weights, (len(prices) + 1) * 2).reshape(-1, 2)
         found = _above(parts)
         tables = np.repeat(here[None], len(prices), axis=0)
@@ -208,11 +209,16 @@ def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
 
 
-def _cut(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Prices halfway between quantiles of what examples would pay, and how many of them each example would."""
+def _cut(margins: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prices halfway between some of what examples would pay, and how many of them each example would.
+
+    They lie closer at both ends, where the few examples are that rare outputs are about.
+    """
     values = np.unique(margins)
-    if len(values) > _PRICES:
-        values = np.unique(np.quantile(margins, np.linspace(0, 1, _PRICES)))
+    if len(values) > most:
+        n = len(margins)
+        steps = np.geomspace(1, n, most // 2).astype(int)
+        values = np.unique(np.sort(margins)[np.concatenate([steps - 1, n - steps])])
     prices = (values[1:] + values[:-1]) / 2
     return prices, np.searchsorted(prices, margins)
 
