@@ -27,6 +27,9 @@ from taskloss.polytopes._forest import Forest
 # -- on known laws -----------------------------------------------------------------------------------------------------
 
 
+EVERY = (-np.inf, np.inf)
+
+
 def bound(metric, k):
     return metric.bind_names(np.arange(k))
 
@@ -160,7 +163,7 @@ def test_prices_lead_to_the_confusions_that_they_say():
     one = LabelTally(rng.integers(0, 4, 40), 4, rng.uniform(size=40), p)
     some = SetTally(rng.integers(0, 2, (40, 3)), rng.uniform(size=40), q)
     for tally, costs in ((one, rng.uniform(size=(4, 4))), (some, rng.uniform(size=(3, 2, 2)))):
-        prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)))
+        prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)), EVERY)
         assert len(prices) == 39
         for price, table in list(zip(prices, tables, strict=True))[::7]:
             other = costs.copy()

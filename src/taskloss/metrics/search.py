@@ -82,16 +82,31 @@ def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
     for _ in range(_ROUNDS):
         before = value
         for j in range(outputs):
-            prices, tables = tally.priced(risks, j, here)
-            values = np.asarray(tally.value(metric, tables)) if len(prices) else np.array([-np.inf])
-            i = int(np.argmax(values))
-            if values[i] > value + _GAIN:
-                value, here = float(values[i]), tables[i]
-                tally.add(risks, j, prices[i])
-                costs[(j,) if costs.ndim == 2 else (j, 1)] += prices[i]
+            price, reached, table = _best_price(metric, tally, risks, j, here)
+            if reached > value + _GAIN:
+                value, here = reached, table
+                tally.add(risks, j, price)
+                costs[(j,) if costs.ndim == 2 else (j, 1)] += price
         if value <= before:
             break
     return Found(costs, value, found.gap)
+
+
+def _best_price(
+    metric: Metric, tally: Tally, risks: np.ndarray, j: int, here: np.ndarray
+) -> tuple[float, float, np.ndarray]:
+    """The price of output j of largest value, that value, and its confusion; looked for twice, the second time near the first."""
+    between, best = (-np.inf, np.inf), (0.0, -np.inf, here)
+    for _ in range(2):
+        prices, tables = tally.priced(risks, j, here, between)
+        if not len(prices):
+            break
+        values = np.asarray(tally.value(metric, tables))
+        i = int(np.argmax(values))
+        if values[i] > best[1]:
+            best = (float(prices[i]), float(values[i]), tables[i])
+        between = (float(prices[max(i - 1, 0)]), float(prices[min(i + 1, len(prices) - 1)]))
+    return best
 
 
 def _line_search(metric: Metric, tally: Tally, here: np.ndarray, there: np.ndarray) -> tuple[float, float]:

@@ -12,9 +12,10 @@ from ..polytopes._forest import Forest
 from ..polytopes._spans import Spans, best_spans
 from .examples import Labelled, Sets
 
-_PRICES = 48  # of an output that are compared
-_LABEL_PRICES = 400  # of a label of a set, for which that is cheap
+_PRICES = 48  # of an output that are compared at a time
 _THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
+
+Range = tuple[float, float]
 
 
 class LabelTally(Labelled):
@@ -43,14 +44,14 @@ class LabelTally(Labelled):
         """A price for output j, in place."""
         risks[:, j] += price
 
-    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Prices that could be added to output j, and the confusions that each would lead to from the present one."""
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+        """Prices in a range that could be added to output j, and the confusions that each would lead to from the present one."""
         own = risks[:, j].copy()
         risks[:, j] = np.inf
         runner = np.argmin(risks, axis=1)
         margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
         risks[:, j] = own
-        prices, below = _cut(margins, _PRICES)
+        prices, below = _cut(margins, between)
         cells = (below * self.k + runner) * self.k + self.y
         parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
         stay = _above(parts)  # what output j has at each price, by the output that it would have without
@@ -97,8 +98,8 @@ class SetTally(Sets):
     def add(self, risks: np.ndarray, j: int, price: float) -> None:
         risks[:, j] += price
 
-    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        prices, below = _cut(-risks[:, j], _LABEL_PRICES)
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+        prices, below = _cut(-risks[:, j], between)
         parts = np.bincount(below * 2 + self.y[:, j], self.weights, (len(prices) + 1) * 2).reshape(-1, 2)
         found = _above(parts)
         tables = np.repeat(here[None], len(prices), axis=0)
@@ -183,9 +184,12 @@ class SpanTally:
     def add(self, risks: np.ndarray, j: int, price: float) -> None:
         risks[j, 1] += price
 
-    def priced(self, risks: np.ndarray, j: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
         missed, spurious = (price[j] for price in span_prices(risks))
         prices = _THRESHOLDS * (missed + spurious) - spurious
+        prices = prices[(prices >= between[0]) & (prices <= between[1])]
+        if not len(prices):
+            return prices, np.empty((0, *self.shape))
         tables = []
         for price in prices:
             other = risks.copy()
@@ -209,16 +213,17 @@ def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
 
 
-def _cut(margins: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Prices halfway between some of what examples would pay, and how many of them each example would.
+def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+    """Prices in a range, halfway between some of what examples would pay, and how many of them each example would.
 
     They lie closer at both ends, where the few examples are that rare outputs are about.
     """
-    values = np.unique(margins)
-    if len(values) > most:
-        n = len(margins)
-        steps = np.geomspace(1, n, most // 2).astype(int)
-        values = np.unique(np.sort(margins)[np.concatenate([steps - 1, n - steps])])
+    some = np.sort(margins[(margins >= between[0]) & (margins <= between[1])])
+    values = np.unique(some)
+    if len(values) > _PRICES:
+        n = len(some)
+        steps = np.geomspace(1, n, _PRICES // 2).astype(int)
+        values = np.unique(some[np.concatenate([steps - 1, n - steps])])
     prices = (values[1:] + values[:-1]) / 2
     return prices, np.searchsorted(prices, margins)
 
