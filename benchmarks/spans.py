@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import taskloss as tl
-from taskloss.data.spans import SpanScheme
+from taskloss.losses.spans import Scheme
 from taskloss.polytopes._max_product import maximise
-from taskloss.polytopes._spans import SpanLaw
+from taskloss.polytopes._spans import likely_spans
 from taskloss.polytopes._sum_product import cell_marginals
 
 from .common import RESULTS, write_table
@@ -77,11 +77,11 @@ def main(sentences: int | None = None) -> None:
         hits = sum((s.start, s.end, s.label) in truth for truth, row in zip(gold, kept, strict=True) for s in row)
         promises.append(f"asked for precision {asked}: {hits / sum(map(len, kept)):.4f} at recall {hits / total:.4f}")
     examples = tagger._read(split.X_test)
-    scores, tags = tagger._scores(examples.inputs), SpanScheme.read("BIO", tagger.classes_).tags
+    scores, tags = tagger._scores(examples.inputs), Scheme(tagger.classes_, "BIO").tags
     forest = examples.forest
 
     def spans() -> Any:
-        return SpanLaw(forest, *cell_marginals(forest, *scores, SpanLaw.cells(tags)), tags).above(0.5)
+        return likely_spans(forest, *cell_marginals(forest, *scores, tags.pairs), tags, 0.5)
 
     times = in_turns(
         {

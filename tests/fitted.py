@@ -39,8 +39,8 @@ CASES = {
     "cost matrix": (tl.CostSensitiveClassifier([[0, 1, 2], [3, 0, 1], [1, 1, 0]]), (X, NAMES), X),
     "labels that are tuples": (tl.CostSensitiveClassifier(), (X, PAIRS), X),
     "sparse": (tl.CostSensitiveClassifier(), (sparse.csr_matrix(X), NAMES), sparse.csr_matrix(X)),
-    "kernel hypothesis": (tl.CostSensitiveClassifier(hypothesis="kernel"), (X, NAMES), X),
-    "nystrom": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Nystrom(n_centres=10)), (X, NAMES), X),
+    "kernel hypothesis": (tl.CostSensitiveClassifier(hypothesis="kernel", alpha=1e-3), (X, NAMES), X),
+    "nystrom": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Nystrom(10), alpha=1e-3), (X, NAMES), X),
     "network": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Torch(max_epochs=3)), (X, NAMES), X),
     "taxonomy": (
         tl.CostSensitiveClassifier(tl.losses.TreeDistance(["x/a", "x/b", "c"])),

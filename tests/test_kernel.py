@@ -104,8 +104,8 @@ def test_quadratic_is_kernel_ridge(data, kernel, peer):
 def test_precomputed_is_the_kernel_itself(data):
     X, y = data
     new = np.random.default_rng(3).normal(size=(30, 3))
-    direct = tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.4)).fit(X, y)
-    given = tl.CostSensitiveClassifier(hypothesis=Kernel("precomputed")).fit(rbf_kernel(X, gamma=0.4), y)
+    direct = tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.4), alpha=1e-3).fit(X, y)
+    given = tl.CostSensitiveClassifier(hypothesis=Kernel("precomputed"), alpha=1e-3).fit(rbf_kernel(X, gamma=0.4), y)
     np.testing.assert_allclose(
         given.predict_scores(rbf_kernel(new, X, gamma=0.4)), direct.predict_scores(new), atol=1e-6
     )
@@ -472,10 +472,10 @@ def exceptions(estimator):
 
 @parametrize_with_checks(
     [
-        tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.5), solver="newton", tol=1e-20),
-        tl.CostSensitiveClassifier(hypothesis=Nystrom(gamma=0.5), solver="newton", tol=1e-20),
+        tl.CostSensitiveClassifier(hypothesis=Kernel(gamma=0.5), alpha=1e-3, solver="newton", tol=1e-20),
+        tl.CostSensitiveClassifier(hypothesis=Nystrom(gamma=0.5), alpha=1e-3, solver="newton", tol=1e-20),
         # as smooth as that, no two points are so far from all others that their scores are equal but for rounding
-        tl.MultilabelClassifier(hypothesis=Kernel(gamma=0.05), solver="newton", tol=1e-20),
+        tl.MultilabelClassifier(hypothesis=Kernel(gamma=0.05), alpha=1e-3, solver="newton", tol=1e-20),
         tl.KernelPredictor(),
         tl.KernelPredictor(gamma=0.5, alpha=1e-3),
     ],

@@ -31,7 +31,7 @@ def test_binding_is_idempotent_and_refuses_another_size(part):
         sizes = (part.n_rows, part.n_columns or part.n_rows)
     else:  # the count among the hyperparameters (labels, states, items, ...), or the labels of a table
         counts = [value for name, value in part.get_params(deep=False).items() if name.startswith("n_") and value]
-        sizes = (counts[0] if counts else part.n_labels if part.kind == "sequence" else len(part.labels()),)
+        sizes = (counts[0] if counts else len(part.labels()) if part.kind == "classes" else part.n_labels,)
     assert part.bind(*sizes) == part
     with pytest.raises(ValueError, match=str(sizes[0] + 1)):
         part.bind(sizes[0] + 1, *sizes[1:])

@@ -1,4 +1,4 @@
-"""Entities with the probability of the whole span."""
+"""Spans of tag sequences: read, their probabilities, and the sets of least expected cost, against enumeration."""
 
 import itertools
 
@@ -6,272 +6,186 @@ import numpy as np
 import pytest
 
 import taskloss as tl
-from taskloss.data.spans import SpanScheme
-from taskloss.polytopes._forest import Forest
-from taskloss.polytopes._spans import Found, SpanLaw, as_precise, best_apart
-from taskloss.polytopes._sum_product import cell_marginals, marginals
+from taskloss.losses.spans import Scheme, SpanCosts, law_spans
+from taskloss.polytopes._forest import Forest, Limits
+from taskloss.polytopes._spans import Spans, best_spans, likely_spans, probabilities_of
+from taskloss.polytopes._sum_product import cell_marginals
 
-LABELS = {
-    "BIO": ["B-A", "B-B", "I-A", "I-B", "O"],
-    "IO": ["I-A", "I-B", "O"],
-    "BIOES": ["B-A", "E-A", "I-A", "O", "S-A"],
-    "BILOU": ["B-A", "I-A", "L-A", "O", "U-A"],
+TAGS = {
+    "BIO": ["B-a", "B-b", "I-a", "I-b", "O"],
+    "BIOES": ["B-a", "E-a", "I-a", "S-a", "O"],
+    "BILOU": ["B-a", "I-a", "L-a", "O", "U-a"],
+    "IO": ["I-a", "I-b", "I-c", "I-d", "O"],
 }
-schemes = pytest.mark.parametrize("scheme", LABELS)
 
 
-def read_spans(scheme, labels):
-    """The spans of one labelling, position by position, as the definition says."""
-    out, n = set(), len(labels)
-    last, single = {"BIOES": ("E-", "S-"), "BILOU": ("L-", "U-")}.get(scheme, (None, None))
-    for s, e in itertools.combinations_with_replacement(range(n), 2):
-        for kind in ("A", "B"):
-            inside = f"I-{kind}"
-            if last is not None:
-                if s == e:
-                    whole = labels[s] == single + kind
-                else:
-                    middle = all(labels[t] == inside for t in range(s + 1, e))
-                    whole = labels[s] == f"B-{kind}" and middle and labels[e] == last + kind
-            else:
-                first = inside if scheme == "IO" else f"B-{kind}"
-                fresh = scheme != "IO" or s == 0 or labels[s - 1] != inside
-                ended = e == n - 1 or labels[e + 1] != inside
-                whole = labels[s] == first and fresh and ended and all(labels[t] == inside for t in range(s + 1, e + 1))
-            if whole:
-                out.add((s, e, kind))
-    return out
+def conlleval(tags, bioes):
+    """Spans (first, stop, kind) by conlleval's own rules for ends and starts, written out case by case."""
+    found, start, kind = [], None, None
+    before, last = "O", ""
+    for i, tag in enumerate([*tags, "O"]):
+        now, _, what = tag.partition("-")
+        now = {"L": "E", "U": "S"}.get(now, now) if bioes else now
+        ends = before != "O" and (now in "BSO" or before in "ES" or what != last)
+        starts = now != "O" and (now in "BS" or before in "ESO" or what != last)
+        if ends:
+            found.append((start, i, kind))
+        if starts:
+            start, kind = i, what
+        before, last = now, what
+    return found
 
 
-def drawn(scheme, lengths=(4, 1, 5), seed=0, per_edge=False):
-    rng = np.random.default_rng(seed)
-    k, forest = len(LABELS[scheme]), Forest.chains(lengths)
-    shape = (forest.n_edges, k, k) if per_edge else (k, k)
-    return forest, rng.normal(size=(forest.n_nodes, k)) * 2, rng.normal(size=shape) * 1.5
+def scheme_of(name):
+    return Scheme(TAGS[name], name)
 
 
-def enumerated(scheme, forest, unary, pairwise):
-    """P(span) for all spans by the sum over all labellings: {(tree, start, end, kind): probability}."""
-    out = {}
-    for tree in range(len(forest)):
-        low, high = forest.offsets[tree : tree + 2]
-        n, k, total, found = high - low, unary.shape[1], 0.0, {}
-        for states in itertools.product(range(k), repeat=int(n)):
-            score = sum(unary[low + t, s] for t, s in enumerate(states))
-            for t in range(1, n):
-                table = pairwise if pairwise.ndim == 2 else pairwise[forest.edge_of[low + t]]
-                score += table[states[t - 1], states[t]]
-            weight = np.exp(score)
-            total += weight
-            for span in read_spans(scheme, [LABELS[scheme][s] for s in states]):
-                found[span] = found.get(span, 0.0) + weight
-        out |= {(tree, *span): weight / total for span, weight in found.items()}
-    return out
+@pytest.mark.parametrize("name", TAGS)
+def test_spans_are_conllevals(name):
+    scheme = scheme_of(name)
+    sequences = list(itertools.product(range(5), repeat=3))
+    forest = Forest.chains([3] * len(sequences))
+    spans = scheme.spans(forest, np.array(sequences).ravel())
+    ours = {(f // 3, f % 3, s - f, scheme.kinds[k]) for f, s, k in zip(*map(np.ndarray.tolist, spans), strict=True)}
+    theirs = {
+        (i, first, stop - first, kind)
+        for i, codes in enumerate(sequences)
+        for first, stop, kind in conlleval([TAGS[name][c] for c in codes], name in ("BIOES", "BILOU"))
+    }
+    assert ours == theirs
 
 
-@schemes
-@pytest.mark.parametrize("per_edge", [False, True])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_probabilities_are_sums_over_all_labellings(scheme, per_edge, compiled):
-    forest, unary, pairwise = drawn(scheme, per_edge=per_edge)
-    truth = enumerated(scheme, forest, unary, pairwise)
-    read = SpanScheme.read(scheme, np.array(LABELS[scheme]))
-    cells = SpanLaw.cells(read.tags)
-    law = SpanLaw(forest, *cell_marginals(forest, unary, pairwise, cells, compiled=compiled), read.tags)
-    low = forest.offsets
-    start, end, kind = (
-        np.array(part)
-        for part in zip(*[(low[t] + s, low[t] + e, read.labels.index(name)) for t, s, e, name in truth], strict=True)
-    )
-    np.testing.assert_allclose(law.of(start, end, kind), list(truth.values()), atol=1e-10)
-    for threshold in (1e-4, 0.05, 0.5):
-        found = law.above(threshold)
-        trees = forest.tree_of[found.start]
-        named = {
-            (int(t), int(s - low[t]), int(e - low[t]), read.labels[k]): p
-            for t, s, e, k, p in zip(trees, *found, strict=True)
-        }
-        expected = {key: p for key, p in truth.items() if p >= threshold}
-        assert named.keys() == expected.keys()
-        np.testing.assert_allclose([named[key] for key in expected], list(expected.values()), atol=1e-10)
+def law_of(unary, pairwise):
+    """All labellings of one chain and their probabilities."""
+    t, k = unary.shape
+    labellings = np.array(list(itertools.product(range(k), repeat=t)))
+    score = unary[np.arange(t), labellings].sum(1) + pairwise[labellings[:, :-1], labellings[:, 1:]].sum(1)
+    p = np.exp(score - score.max())
+    return labellings, p / p.sum()
 
 
-def test_marginals_at_some_cells_are_those_of_all_of_them():
-    """Also where scores are so far apart that the compiled recursion hands a chain on."""
-    forest, unary, pairwise = drawn("BIO", lengths=[3, 5, 1, 4])
-    unary[4] *= 400
-    cells = np.array([[0, 2], [2, 2], [4, 1]])
-    _, nodes, edges = marginals(forest, unary, pairwise)
-    for compiled in (False, True):
-        mu, at = cell_marginals(forest, unary, pairwise, cells, compiled=compiled)
-        np.testing.assert_allclose(mu, nodes, atol=1e-12)
-        np.testing.assert_allclose(at, edges[:, cells[:, 0], cells[:, 1]], atol=1e-12)
-
-
-def test_labels_that_a_scheme_lacks():
-    """Spans of one position only: there is no I-A, and no span goes on."""
-    read = SpanScheme.read("BIO", np.array(["B-A", "B-B", "I-B", "O"]))
-    forest = Forest.chains([4])
-    rng = np.random.default_rng(0)
-    unary, pairwise = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
-    law = SpanLaw(forest, *cell_marginals(forest, unary, pairwise, SpanLaw.cells(read.tags)), read.tags)
-    found = law.above(1e-6)
-    of_a = found.kind == read.labels.index("A")
-    np.testing.assert_array_equal(found.start[of_a], found.end[of_a])
-    np.testing.assert_allclose(found.probability[of_a], marginals(forest, unary, pairwise)[1][:, 0])
-
-
-@schemes
-def test_spans_of_a_labelling_are_those_of_the_definition(scheme):
-    rng = np.random.default_rng(1)
-    read = SpanScheme.read(scheme, np.array(LABELS[scheme]))
-    lengths = rng.integers(1, 9, 60)
+@pytest.mark.parametrize("name", TAGS)
+def test_probabilities_of_spans_equal_enumeration(name):
+    rng, scheme = np.random.default_rng(0), scheme_of(name)
+    lengths = [4, 1, 5]
     forest = Forest.chains(lengths)
-    states = rng.integers(0, len(LABELS[scheme]), forest.n_nodes)
-    found = {(int(s), int(e), read.labels[k]) for s, e, k in zip(*read.spans(states, forest.roots), strict=True)}
-    expected = set()
-    for low, high in itertools.pairwise(forest.offsets):
-        names = [LABELS[scheme][s] for s in states[low:high]]
-        expected |= {(low + s, low + e, kind) for s, e, kind in read_spans(scheme, names)}
-    assert found == expected
+    unary, pairwise = 2 * rng.normal(size=(10, 5)), rng.normal(size=(5, 5))
+    ((_, spans, q),) = law_spans(forest, unary.copy(), pairwise, scheme, 1e-15)
+    ours = dict(zip(zip(*map(np.ndarray.tolist, spans), strict=True), q, strict=True))
+    truth: dict = {}
+    for i in range(len(lengths)):
+        some = slice(forest.offsets[i], forest.offsets[i + 1])
+        labellings, law = law_of(unary[some], pairwise)
+        for codes, p in zip(labellings, law, strict=True):
+            for f, s, k in zip(*scheme.spans(Forest.chains([len(codes)]), codes), strict=True):
+                key = (int(f + some.start), int(s + some.start), int(k))
+                truth[key] = truth.get(key, 0.0) + p
+    assert ours.keys() == truth.keys()
+    np.testing.assert_allclose([ours[key] for key in truth], list(truth.values()), atol=1e-12)
+    # Given spans, and those of at least some probability, each way of writing them counted.
+    law = forest, *cell_marginals(forest, unary, pairwise, scheme.tags.pairs), scheme.tags
+    given = Spans(*np.array(list(truth)).T)
+    np.testing.assert_allclose(probabilities_of(given, *law), list(truth.values()), atol=1e-12)
+    for least in (1e-4, 0.05, 0.5):
+        found, q = likely_spans(*law, least)
+        named = dict(zip(zip(*map(np.ndarray.tolist, found), strict=True), q, strict=True))
+        expected = {key: p for key, p in truth.items() if p >= least}
+        assert named.keys() == expected.keys()
+        np.testing.assert_allclose([named[key] for key in expected], list(expected.values()), atol=1e-12)
 
 
-def test_the_kept_spans_are_the_best_that_do_not_overlap():
+@pytest.mark.parametrize(
+    "loss",
+    [
+        SpanCosts(2.0, 1.0, labels=["B-a", "I-a", "O"]),
+        SpanCosts([3.0, 0.5], [0.2, 1.0], labels=TAGS["BIO"]),
+        SpanCosts(6.0, 1.0, "BIOES", labels=TAGS["BIOES"]),
+    ],
+    ids=["even", "by kind", "recall"],
+)
+def test_decisions_have_the_least_expected_loss_of_all_labellings(loss):
+    rng, k = np.random.default_rng(1), loss.n_labels
+    t = 4 if k == 3 else 3
+    for _ in range(4):
+        unary, pairwise = 1.5 * rng.normal(size=(t, k)), rng.normal(size=(k, k))
+        forest = Forest.chains([t])
+        labellings, law = law_of(unary, pairwise)
+        n = len(labellings)
+        z, y = np.repeat(labellings, n, axis=0), np.tile(labellings, (n, 1))
+        risks = loss(z, y).reshape(n, n) @ law
+        z = loss.law_decode(forest, unary.copy(), pairwise, Limits())
+        own = risks[(labellings == z).all(1)]
+        np.testing.assert_allclose(loss.law_risk(forest, z, unary.copy(), pairwise), own, atol=1e-9)
+        np.testing.assert_allclose(own, risks.min(), atol=1e-9)
+
+
+def test_the_best_spans_equal_enumeration():
     rng = np.random.default_rng(2)
-    for _ in range(40):
-        n = int(rng.integers(1, 8))
-        start = rng.integers(0, 8, n)
-        found = Found(start, start + rng.integers(0, 4, n), np.zeros(n, int), rng.random(n))
+    for _ in range(200):
+        first = rng.integers(0, 8, 9)
+        spans = Spans(first, first + rng.integers(1, 5, 9), np.zeros(9, dtype=int))
+        gains = rng.normal(0.3, 1, 9)
+        chosen = best_spans(spans, gains)
         best = 0.0
-        for some in itertools.product([False, True], repeat=n):
-            chosen = np.flatnonzero(some)
-            apart = all(
-                found.end[i] < found.start[j] or found.end[j] < found.start[i]
-                for i, j in itertools.combinations(chosen, 2)
-            )
-            best = max(best, (found.probability[chosen] - 0.2).sum() if apart else 0.0)
-        kept = best_apart(found, 0.2)
-        assert (found.probability[kept] - 0.2).sum() == pytest.approx(best)
-    means = as_precise(found, 0.6)
-    ordered = np.sort(found.probability)[::-1]
-    assert len(means.start) == max([m for m in range(n + 1) if m == 0 or ordered[:m].mean() >= 0.6])
+        for r in range(1, 5):
+            for some in itertools.combinations(range(9), r):
+                pairs = itertools.combinations(some, 2)
+                if all(spans.stop[a] <= spans.first[b] or spans.stop[b] <= spans.first[a] for a, b in pairs):
+                    best = max(best, gains[list(some)].sum())
+        pairs = itertools.combinations(np.flatnonzero(chosen), 2)
+        assert all(spans.stop[a] <= spans.first[b] or spans.stop[b] <= spans.first[a] for a, b in pairs)
+        assert gains[chosen].sum() >= best - 1e-12
 
 
-def sentences(rng, count):
-    """Words of three kinds that say, with noise, which entity they belong to."""
-    X, y = [], []
-    for _ in range(count):
-        row = []
-        while len(row) < 9:
-            kind = rng.choice(["A", "B", "O"], p=[0.25, 0.25, 0.5])
-            row += ["O"] if kind == "O" else [f"B-{kind}"] + [f"I-{kind}"] * int(rng.integers(0, 3))
-        y.append(row)
-        X.append(
-            [
-                [f"w{label[-1]}" if rng.random() < 0.8 else "w?", f"p{label[0]}" if rng.random() < 0.6 else "p?"]
-                for label in row
-            ]
-        )
-    return X, y
-
-
-@pytest.fixture(scope="module")
-def tagger():
-    X, y = sentences(np.random.default_rng(3), 300)
-    return tl.SequenceTagger().fit(X, y)
-
-
-def test_a_tagger_reports_the_spans_of_its_labels(tagger):
-    X, _ = sentences(np.random.default_rng(4), 40)
-    labels, spans = tagger.predict(X), tagger.predict_spans(X)
-    for row, found in zip(labels, spans, strict=True):
-        assert {(s.start, s.end - 1, s.label) for s in found} == read_spans("BIO", row.tolist())
-    best, drawn = tagger.predict_best(X[:1], 3000), spans[0]
-    mass = np.exp(best[0][0])
-    assert mass.sum() > 0.999
-    for span in drawn:
-        held = [(span.start, span.end - 1, span.label) in read_spans("BIO", row.tolist()) for row in best[1][0]]
-        assert span.probability == pytest.approx(mass[held].sum(), abs=2e-3)
-
-
-def test_probabilities_are_the_shares_of_spans_that_are_right(tagger):
-    """Data of the law itself, drawn from the tagger: in bins of probability, as many are right as it says."""
-    X, _ = sentences(np.random.default_rng(5), 600)
-    truth = [{*read_spans("BIO", row[0].tolist())} for row in tagger.sample(X, 1, random_state=0)]
-    found = tagger.predict_spans(X, threshold=0.05)
-    pairs = [
-        ((s.start, s.end - 1, s.label) in gold, s.probability)
-        for gold, spans in zip(truth, found, strict=True)
-        for s in spans
+def test_a_tagger_decides_spans_and_says_what_they_cost():
+    rng = np.random.default_rng(3)
+    X = [rng.normal(size=(6, 3)) for _ in range(60)]
+    y = [[["O", "B-x", "I-x"][i] for i in np.argmax(x + 0.7 * rng.normal(size=x.shape), 1)] for x in X]
+    tagger = tl.SequenceTagger().fit(X, y)
+    many = SpanCosts(missed=10.0)
+    few = SpanCosts(spurious=10.0)
+    count = [sum(tag != "O" for row in tagger.predict(X, loss=loss) for tag in row) for loss in (many, few)]
+    assert count[0] > count[1]
+    expected = tagger.expected_loss(X, loss="span-costs")
+    assert expected.shape == (60,)
+    drawn = tagger.sample(X, 400, random_state=0)
+    loss = SpanCosts(labels=tagger.classes_.tolist())
+    code = {tag: i for i, tag in enumerate(tagger.classes_.tolist())}
+    z = [[code[t] for t in row] for row in tagger.predict(X, loss="span-costs")]
+    simulated = [
+        loss(np.tile(a, (400, 1)), np.vectorize(code.get)(draws)).mean() for a, draws in zip(z, drawn, strict=True)
     ]
-    right, p = np.array(pairs, dtype=float).T
-    for low, high in itertools.pairwise([0.05, 0.2, 0.4, 0.6, 0.8, 1.0]):
-        bin_ = (p >= low) & (p <= high)
-        assert abs(right[bin_].mean() - p[bin_].mean()) < 4 * np.sqrt(0.25 / bin_.sum())
+    assert np.abs(expected - simulated).mean() < 0.06
 
 
-def test_thresholds_by_cost_and_precision(tagger):
-    X, _ = sentences(np.random.default_rng(6), 100)
-    sure = tagger.predict_spans(X, threshold=0.8)
-    assert sure == tagger.predict_spans(X, costs=(4, 1))
-    assert all(span.probability >= 0.8 for row in sure for span in row)
-    assert sum(map(len, sure)) < sum(map(len, tagger.predict_spans(X, threshold=0.3)))
-    for row in tagger.predict_spans(X, threshold=0.1):
-        assert all(a.end <= b.start for a, b in itertools.pairwise(row))
-    precise = [s.probability for row in tagger.predict_spans(X, precision=0.9) for s in row]
-    everything = sorted((s.probability for row in tagger.predict_spans(X, threshold=0.5) for s in row), reverse=True)
-    assert np.mean(precise) >= 0.9
-    assert len(precise) == len(everything) or np.mean(everything[: len(precise) + 1]) < 0.9
-    packed = tl.Packed(*tagger.reader_.read(X))
-    assert tagger.predict_spans(packed) == tagger.predict_spans(X)
-
-
-def test_ignored_labels_are_not_observed_and_do_not_count():
-    X, y = sentences(np.random.default_rng(7), 60)
-    rng = np.random.default_rng(8)
-    hidden = [[-100 if rng.random() < 0.3 else label for label in row] for row in y]
-    none = [[None if label == -100 else label for label in row] for row in hidden]
-    ours = tl.SequenceTagger(ignore_label=-100, tol=1e-8).fit(X, hidden)
-    theirs = tl.SequenceTagger(tol=1e-8).fit(X, none)
-    np.testing.assert_array_equal(ours.theta_, theirs.theta_)
-    assert "-100" not in map(str, ours.classes_)
-    z = ours.predict(X)
-    losses = [
-        np.mean([a != b for a, b in zip(p, row, strict=True) if b != -100] + [False] * row.count(-100))
-        for p, row in zip(z, hidden, strict=True)
-    ]
-    assert ours.score(X, hidden) == pytest.approx(-np.mean(losses))
-    with pytest.raises(ValueError, match="missing labels"):
-        ours.score(X, none)
-
-
-def numbered():
-    X, _ = sentences(np.random.default_rng(3), 20)
-    return tl.SequenceTagger().fit(X, [[i % 2 for i in range(len(x))] for x in X]).predict_spans(X)
-
-
-BAD = {
-    "scheme": (
-        lambda t, X: t.predict_spans(X, "BILUO"),
-        "no scheme of spans named 'BILUO'; choose one of: BIO, IO, BIOES, BILOU",
+SENTENCES = {
+    "scheme": (lambda: Scheme(["O", "B-a"], "IOB1"), "no scheme of spans named 'IOB1'"),
+    "tag": (lambda: Scheme(["O", "PER"]), "'PER' is not of the scheme BIO"),
+    "no spans": (lambda: Scheme(["O"]), "make no spans"),
+    "cost": (lambda: fitted().predict(WORDS, loss=SpanCosts(missed=-1.0)), "missed must be finite costs"),
+    "costs": (lambda: fitted().predict(WORDS, loss=SpanCosts(spurious=[1, 2, 3])), "one for each of the 1 kinds"),
+    "prices": (lambda: fitted().predict(WORDS, loss=SpanCosts(), costs=[np.zeros((2, 3))]), "no sum over positions"),
+    "other tags": (lambda: tl.SequenceTagger(SpanCosts()).fit(WORDS, [["x", "y"]]), "'x' is not of the scheme"),
+    "no outside": (lambda: tl.SequenceTagger(SpanCosts()).fit(WORDS, [["B-a", "I-a"]]), "no tag O"),
+    "trees": (
+        lambda: tl.TreeTagger(SpanCosts()).fit([np.eye(3)], [["O", "B-a", "O"]], parents=[[-1, 0, 0]]),
+        "nodes of a tree make no spans",
     ),
-    "other scheme": (lambda t, X: t.predict_spans(X, "IO"), "'B-A' is none of the scheme IO"),
-    "no spans": (lambda t, X: numbered(), "is none of the scheme BIO"),
-    "threshold": (lambda t, X: t.predict_spans(X, threshold=0), "threshold must be a probability above zero, got 0"),
-    "precision": (
-        lambda t, X: t.predict_spans(X, precision=1.5),
-        "precision must be a probability above zero, got 1.5",
+    "named otherwise": (
+        lambda: fitted().predict(WORDS, loss=SpanCosts(labels=["B-x", "I-x", "O"])),
+        "SpanCosts names its tags",
     ),
-    "costs": (lambda t, X: t.predict_spans(X, costs=(1, 0)), "costs must be two numbers above zero"),
-    "two ways": (
-        lambda t, X: t.predict_spans(X, threshold=0.5, precision=0.9),
-        "one of threshold, costs and precision",
-    ),
+    "unbound": (lambda: SpanCosts().n_labels, "does not know its tags"),
 }
+WORDS = [[["a"], ["b"]]]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_gets_a_sentence(name, tagger):
-    call, sentence = BAD[name]
+def fitted():
+    return tl.SequenceTagger().fit([[["a"], ["b"], ["c"]]], [["B-a", "I-a", "O"]])
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_bad_input_gets_a_sentence(name):
+    work, sentence = SENTENCES[name]
     with pytest.raises(ValueError, match=sentence):
-        call(tagger, sentences(np.random.default_rng(3), 2)[0])
+        work()

@@ -237,7 +237,7 @@ def test_newton_reaches_the_minimum(face):
     kind, data, shape = face
     for options in (
         {},
-        {"hypothesis": tl.hypotheses.Nystrom(20)},
+        {"hypothesis": tl.hypotheses.Nystrom(20), "alpha": 1e-3},
         {"transition_features": [1]},
         {"surrogate": "quadratic"},
     ):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
-from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
+from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
@@ -25,6 +25,7 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .estimators.tuned import TunedDecisionCV
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ __all__ = [
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
+    "TunedDecisionCV",
     "decide",
     "estimate_prior",
     "example_costs",
@@ -52,6 +54,7 @@ __all__ = [
     "hypotheses",
     "losses",
     "margins",
+    "metrics",
     "model_files",
     "polytopes",
     "progress",

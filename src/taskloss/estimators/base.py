@@ -28,9 +28,12 @@ from ..priors import reweigh
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from ..surrogates.base import Surrogate
+from .penalties import Penalties, choose_scale
 from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
+_ALPHA = 1e-3  # where none is given and none can be chosen
+_PATH_TOL = 1e-3  # relative gap of the fits by which a penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -58,7 +61,9 @@ def keep(estimator: Any, arguments: dict[str, Any]) -> None:
 class Minimiser:
     """What estimators that minimise a penalised risk share: hyperparameters checked, and the minimum found and kept."""
 
-    alpha: float
+    alpha: Any
+    alpha_: float
+    hypothesis: Any
     solver: Any
     tol: float
     max_iter: int
@@ -69,8 +74,20 @@ class Minimiser:
     solution_: Solution
 
     def _check_numbers(self) -> None:
-        check_number("alpha", self.alpha, above=0, why=": the penalty is what makes the minimum unique")
+        if not self._chooses_alpha and self.alpha is not None:
+            why = ": the penalty is what makes the minimum unique; 'auto' chooses it by the task loss"
+            check_number("alpha", self.alpha, above=0, why=why)
         check_hyperparameters(self)
+
+    @property
+    def _strength(self) -> Any:
+        """The penalty that is asked for: the hypothesis's own where none is given."""
+        return Hypothesis.resolve(self.hypothesis).default_alpha if self.alpha is None else self.alpha
+
+    @property
+    def _chooses_alpha(self) -> bool:
+        """Whether the strength of the penalty is to be chosen by the task loss."""
+        return isinstance(self._strength, str) and self._strength in ("auto", "loo")
 
     def _fit_to(
         self,
@@ -91,12 +108,16 @@ class Minimiser:
             keep_found(self, found)
             self.hypothesis_, self.solution_, self.theta_ = hypothesis, solution, solution.theta
             self.n_iter_ = solution.iterations
+            self.alphas_, self.path_scores_, self.alpha_ = penalties
 
         if hypothesis.holdout is not None and monitor is None and judge is not None:
             inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
+        hypothesis, penalties = self._penalties(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        options = Options(self.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor)
+        options = Options(
+            penalties.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor
+        )
         try:
             solution = minimise(hypothesis, inputs, risk, options)
         except Interrupted as interrupt:
@@ -106,6 +127,34 @@ class Minimiser:
         keep_solution(solution)
         if not solution.converged:
             warn(solution.status.value, ConvergenceWarning, stacklevel=3)
+
+    def _penalties(
+        self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge | None
+    ) -> tuple[Hypothesis, Penalties]:
+        """The strength of the penalty, given or chosen, and the hypothesis at the scale that suits it."""
+        solver = self._make_solver(inputs.dtype)
+        fixed = self._strength
+        if self.alpha is None and (solver.streams or judge is None or np.count_nonzero(risk.weights) < 2):
+            fixed = _ALPHA  # nothing to choose, or to choose it by, and nobody has asked for it
+        if not isinstance(fixed, str):
+            if hypothesis.rescaled(1.0) is not None and self.alpha is not None:
+                raise ValueError(
+                    "gamma='auto' is chosen together with the penalty: use alpha='auto', or give gamma a number."
+                )
+            return hypothesis, Penalties(np.array([fixed]), np.array([np.nan]), float(fixed))
+        if hypothesis.trained or solver.streams:
+            what = type(solver if solver.streams else hypothesis).__name__
+            raise ValueError(
+                f"alpha='auto' is for solvers and hypotheses that a penalty keeps small, and {what} has other means: give alpha a number."
+            )
+        assert judge is not None
+        loose = solver.within(max(self.tol, _PATH_TOL), self.max_iter)
+        try:
+            return choose_scale(hypothesis, inputs, risk, judge, loose)
+        except Interrupted as interrupt:  # its parameters are those of some fold
+            raise KeyboardInterrupt(
+                "Interrupted while the penalty was chosen: there are no parameters yet."
+            ) from interrupt
 
     def _make_solver(self, dtype: Any) -> Solver:
         if not isinstance(self.solver, str):

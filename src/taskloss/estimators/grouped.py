@@ -23,7 +23,7 @@ class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
     loss: Any
     surrogate: Any
     hypothesis: Any
-    alpha: float
+    alpha: Any
     short: ClassVar[dict[str, Any]] = {}  # a child's own words for surrogates
     n_features_in_: int
     surrogate_: Surrogate

@@ -43,7 +43,7 @@ class KernelPredictor(Portable, BaseEstimator):
         row, or the labels of a sequence, all of one length.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept : as in `hypotheses.Kernel`. With a callable kernel the
         inputs may be any objects: k(A, B) takes two sequences of them.
-    alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "loo": the one of
+    alpha : strength of the penalty, above zero (scikit-learn's KernelRidge calls n alpha so), or "auto" (also "loo"): the one of
         `alphas` whose leave-one-out risk, of the task loss itself, is least. The whole path costs one
         eigendecomposition.
     alphas : the strengths to compare; None is a grid over nine decades, in units of the mean of k(x, x).
@@ -58,7 +58,7 @@ class KernelPredictor(Portable, BaseEstimator):
 
     Attributes
     ----------
-    alpha_, alphas_, loo_risks_ : the strength in use, those compared, and their leave-one-out risks.
+    alpha_, alphas_, loo_risks_, path_scores_ : the strength in use, those compared, their leave-one-out risks, and minus these.
     labels_, classes_ : the labels in the order of the loss's columns; where the loss is a callable, the distinct ones seen.
     """
 
@@ -67,7 +67,7 @@ class KernelPredictor(Portable, BaseEstimator):
         loss: Any = "zero-one",
         kernel: Any = "rbf",
         *,
-        alpha: Any = "loo",
+        alpha: Any = "auto",
         alphas: Any = None,
         gamma: Any = "scale",
         degree: float = 3,
@@ -94,6 +94,10 @@ class KernelPredictor(Portable, BaseEstimator):
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         weights = example_weights(sample_weight, n)
         task = self._weighing(self.loss, y)
+        if task.loss.constant_by_output and not self.fit_intercept:
+            raise ValueError(
+                f"Without an intercept the weights do not sum to one, and {task.loss!r} has a constant for each output: use fit_intercept=True."
+            )
         hypothesis = self._hypothesis().bind(X, weights)
         if alphas is None:
             alphas = np.logspace(-8, 1, _GRID) * hypothesis.scale_
@@ -103,16 +107,18 @@ class KernelPredictor(Portable, BaseEstimator):
         alpha = float(alphas[best[-1]])  # of equal risks the strongest penalty
         coefficients, expanded = hypothesis.expand(form.minimiser(alpha)), hypothesis.expanded()
         keep_found(self, features)
-        self.alphas_, self.loo_risks_, self.alpha_ = alphas, risks, alpha
+        self.alphas_, self.loo_risks_, self.path_scores_, self.alpha_ = alphas, risks, -risks, alpha
         self._X, self._y, self._weights, self._fitted = X, y, weights, task
         self._bound, self._expanded, self._coefficients = hypothesis, expanded, coefficients
         return self
 
     def _check_alphas(self) -> np.ndarray | None:
         check_hyperparameters(self)
+        if isinstance(self.gamma, str) and self.gamma == "auto":
+            raise ValueError("KernelPredictor does not choose gamma: give it a number or 'scale', or search over it.")
         name, given = ("alphas", self.alphas) if isinstance(self.alpha, str) else ("alpha", [self.alpha])
-        if isinstance(self.alpha, str) and self.alpha != "loo":
-            raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
+        if isinstance(self.alpha, str) and self.alpha not in ("auto", "loo"):
+            raise ValueError(f"alpha must be a number above zero or 'auto', got {self.alpha!r}.")
         if given is None:
             return None
         alphas = np.sort(real_array(name, given).ravel())

@@ -64,7 +64,7 @@ class Matcher(GroupedEstimator):
         unmatched: str | None = None,
         decoding: str = "moments",
         scale: bool = True,
-        alpha: float = 1e-3,
+        alpha: Any = None,
         solver: Any = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,

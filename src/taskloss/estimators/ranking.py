@@ -62,7 +62,7 @@ class Ranker(GroupedEstimator):
         surrogate: Any = "listwise",
         hypothesis: Any = "linear",
         *,
-        alpha: float = 1e-3,
+        alpha: Any = None,
         solver: Any = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,

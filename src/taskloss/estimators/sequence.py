@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.sequences import parents_of
-from ..data.spans import Span, SpanScheme, span_threshold
+from ..data.spans import Span, as_precise, span_threshold
 from ..data.trees import read_forest
 from ..hypotheses.structured import NodeEdgeScores
+from ..losses.spans import Scheme
 from ..polytopes._forest import Forest
-from ..polytopes._spans import Found, SpanLaw, as_precise, best_apart
+from ..polytopes._spans import Spans, best_spans, likely_spans, probabilities_of
 from .tagging import Tagger
 
 
@@ -34,7 +35,7 @@ class SequenceTagger(Tagger):
     surrogate : "auto", the maximum entropy of the chain ("chain-crf"), or any surrogate that fits its polytope, such as
         "quadratic".
     hypothesis : the scores of positions: "linear", "kernel", "nystrom", or a hypothesis.
-    alpha : strength of the penalty, above zero.
+    alpha : strength of the penalty, above zero, or "auto", as in TaskLossEstimator.
     fit_intercept : one score per label, not penalised.
     boundaries : scores of their own for the first and the last label.
     transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.
@@ -91,11 +92,11 @@ class SequenceTagger(Tagger):
 
         Notes
         -----
-        With marginals p(t) of positions and p(t, t + 1) of steps, a BIO span has probability p(B at s) prod_t p(I at t + 1 | t) p(not I
-        after e): exact, since the law of a chain is Markov, and without a sum over labellings. Spans that overlap exclude
-        each other; below a threshold of one half, where several may be likely enough, the set of largest sum of (probability -
-        threshold) is kept. "B-X" begins a span and "I-X" goes on with it; an "I-X" that nothing began belongs to none. With a
-        surrogate that fits moments and no law, the formula is applied to the moments.
+        A span begins, goes on and ends with the conditional probabilities of the steps of the chain: exact, since its law is
+        Markov, and without a sum over labellings. Spans that overlap exclude each other; below a threshold of one half, where
+        several may be likely enough, the set of largest sum of (probability - threshold) is kept. Tags are read as conlleval
+        reads them: an "I-X" that nothing began begins a span. With a surrogate that fits moments and no law, the same is done
+        with its moments.
         """
         asked = [
             name
@@ -106,38 +107,35 @@ class SequenceTagger(Tagger):
             raise ValueError(f"Spans are chosen by one of threshold, costs and precision, got {' and '.join(asked)}.")
         least = span_threshold(threshold, costs, precision)
         examples = self._read(X)
-        read = SpanScheme.read(scheme, self.classes_)
-        cells = SpanLaw.cells(read.tags)
+        read = Scheme(self.classes_, scheme)
+        pairs = read.tags.pairs
         loss, forest = self._loss_for(None), examples.forest
         chosen = self._decide(examples, loss, None) if least is None else None
         if chosen is not None and len(loss.output_names(self.classes_)) != len(self.classes_):
             raise ValueError(f"{loss!r} has outputs that are no labels: give threshold=..., costs=... or precision=...")
 
-        def work(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> Found:
-            mu, steps = self._inference.moments_at(some, NodeEdgeScores(*scores), cells)
-            law = SpanLaw(some, mu, steps, read.tags)
+        def work(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
+            mu, steps = self._inference.moments_at(some, NodeEdgeScores(*scores), pairs)
             if chosen is not None:
-                start, end, kind = read.spans(chosen[nodes], some.roots)
-                found = Found(start, end, kind, law.of(start, end, kind))
+                spans = read.spans(some, chosen[nodes])
+                q = probabilities_of(spans, some, mu, steps, read.tags)
             else:
                 assert least is not None
-                found = law.above(least)
-                found = Found(*(part[best_apart(found, least)] for part in found)) if least < 0.5 else found
-            return Found(found.start + nodes.start, found.end + nodes.start, *found[2:])
+                spans, q = likely_spans(some, mu, steps, read.tags, least)
+                if least < 0.5:  # from one half on none can overlap
+                    apart = best_spans(spans, q - least)
+                    spans, q = Spans(*(part[apart] for part in spans)), q[apart]
+            return spans.first + nodes.start, spans.stop + nodes.start, spans.kind, q
 
-        found = Found(*map(np.concatenate, zip(*self._blocks(examples, work, False), strict=True)))
+        columns = [np.concatenate(part) for part in zip(*self._blocks(examples, work, False), strict=True)]
         if precision is not None:
-            found = as_precise(found, precision)
-        tree = forest.tree_of[found.start] if len(found.start) else found.start
-        first = forest.offsets[tree]
-        rows = zip(
-            (found.start - first).tolist(),
-            (found.end - first + 1).tolist(),
-            found.kind.tolist(),
-            found.probability.tolist(),
-            strict=True,
-        )
-        spans = [Span(start, end, read.labels[kind], p) for start, end, kind, p in rows]
+            kept = as_precise(columns[3], precision)
+            columns = [part[kept] for part in columns]
+        first, stop, kinds, q = columns
+        tree = forest.tree_of[first] if len(first) else first
+        start = forest.offsets[tree]
+        rows = zip((first - start).tolist(), (stop - start).tolist(), kinds.tolist(), q.tolist(), strict=True)
+        spans = [Span(a, b, read.kinds[kind], p) for a, b, kind, p in rows]
         cuts = np.searchsorted(tree, np.arange(len(forest) + 1))
         return [spans[a:b] for a, b in pairwise(cuts.tolist())]
 

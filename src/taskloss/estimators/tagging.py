@@ -111,7 +111,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         surrogate: Any = "auto",
         hypothesis: Any = "linear",
         *,
-        alpha: float = 1e-3,
+        alpha: Any = None,
         fit_intercept: bool = True,
         boundaries: bool = True,
         transition_features: Any = None,
@@ -170,11 +170,15 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             examples = self._examples(X, rows, offsets, parents[0] if parents else None)
             codes = labels.encode(as_labels(X, y), offsets)[examples.order]
             return None, given_monitor(hypothesis, examples.inputs, lambda v: losses(v, examples.forest, codes))
-        if hypothesis.holdout is None:
+        if hypothesis.holdout is None and not self._chooses_alpha:
+            return None, None
+        if not risk.convex and hypothesis.holdout is None and self.alpha is None:
             return None, None
         if not risk.convex:
             raise ValueError(
-                "Early stopping judges examples that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
+                "alpha='auto' judges examples that it holds out, and some labels are missing: give alpha a number."
+                if self._chooses_alpha
+                else "Early stopping judges examples that it holds out, and some labels are missing: pass validation=(X, y) with all labels."
             )
         return Judge(lambda v, which: losses(v, risk.forest.take(which), risk.codes[risk.rows_of(which)])), None
 
@@ -182,7 +186,10 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """The function of theta that `fit` minimises on these data, for other solvers and for checks; nothing is fitted."""
         problem = self._problem(X, y, sample_weight, parents)
         hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
-        return objective(hypothesis, problem.inputs, problem.risk, self.alpha)
+        if self._chooses_alpha and not hasattr(self, "alpha_"):
+            raise ValueError("alpha='auto' is chosen by a fit: fit first, or give alpha a number.")
+        alpha = self.alpha_ if self._chooses_alpha else self._strength
+        return objective(hypothesis, problem.inputs, problem.risk, alpha)
 
     def _problem(
         self,
@@ -205,7 +212,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
-        loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
+        loss = clone(_as_loss(self.loss, labels))  # of its own: set_params after the fit changes no prediction
         loss.check(forest, labels.classes)
         limits = read_forbidden(self.forbidden, labels.classes)
         check_transitions(limits, forest, codes, labels.classes)
@@ -395,7 +402,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     def _loss_for(self, loss: Any) -> SequenceLoss:
         self._check_fitted()
-        return self.loss_ if loss is None else _as_loss(loss, self.labels_.size)
+        return self.loss_ if loss is None else _as_loss(loss, self.labels_)
 
     def _examples(self, X: Any, rows: Any, offsets: np.ndarray, parents: Any) -> Examples:
         forest, order = self._forest(X, offsets, parents)
@@ -552,13 +559,13 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         return tags
 
 
-def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
+def _as_loss(spec: Any, labels: SequenceLabels) -> SequenceLoss:
     loss = Loss.resolve(spec)
     if not isinstance(loss, SequenceLoss):
         raise ValueError(
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
-    return loss.bind(n_states)
+    return loss.bind_names(labels.classes).bind(labels.size)
 
 
 def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:

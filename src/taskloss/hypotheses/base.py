@@ -67,6 +67,11 @@ class Hypothesis(Part):
         return (np.float64, np.float32)
 
     @property
+    def default_alpha(self) -> Any:
+        """The penalty where an estimator is given none: a number, or "auto" where no number serves most data."""
+        return 1e-3
+
+    @property
     def whitened(self) -> bool:
         """Whether features are uncorrelated in theta's coordinates, with second moments that are known once it is bound."""
         return False
@@ -92,6 +97,10 @@ class Hypothesis(Part):
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
         """The same hypothesis with what it takes from the training inputs, such as centres and their scale."""
         return self
+
+    def rescaled(self, factor: float) -> Self | None:
+        """The same hypothesis, not bound yet, at another scale of its inputs; None where no scale is to be chosen."""
+        return None
 
     def agrees(self, other: Hypothesis) -> bool:
         """Whether theta means the same in another hypothesis, bound to other inputs perhaps."""

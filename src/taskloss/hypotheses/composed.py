@@ -35,6 +35,10 @@ class Composed(Hypothesis):
         return self._node.allow_nan
 
     @property
+    def default_alpha(self) -> Any:
+        return self._node.default_alpha
+
+    @property
     def whitened(self) -> bool:
         return self._node.whitened
 
@@ -78,6 +82,10 @@ class Composed(Hypothesis):
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
         return self.with_params(node=self._node.bind(self.node_inputs(inputs), weights))
+
+    def rescaled(self, factor: float) -> Self | None:
+        node = self._node.rescaled(factor)
+        return None if node is None else self.with_params(node=node)
 
     def rank(self, inputs: Inputs) -> int:
         return self._node.rank(self.node_inputs(inputs))

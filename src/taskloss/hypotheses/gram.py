@@ -135,8 +135,8 @@ def gram(
 ) -> Gram:
     """A kernel at its centres, with gamma "scale" taken from the rows of X as they are weighed."""
     if isinstance(gamma, str):
-        if gamma != "scale":
-            raise ValueError(f"gamma must be a number above zero, 'scale' or None, got {gamma!r}.")
+        if gamma not in ("scale", "auto"):  # from where a choice of the bandwidth starts
+            raise ValueError(f"gamma must be a number above zero, 'scale', 'auto' or None, got {gamma!r}.")
         gamma = None if kernel == "precomputed" or callable(kernel) else _scale(X, weights)
     elif gamma is not None and not gamma > 0:
         raise ValueError(f"gamma must be a number above zero, 'scale' or None, got {gamma!r}.")

@@ -62,6 +62,10 @@ class Kernel(Linear):
         return (np.float64,)
 
     @property
+    def default_alpha(self) -> Any:
+        return "auto"
+
+    @property
     def whitened(self) -> bool:
         return True
 
@@ -104,6 +108,11 @@ class Kernel(Linear):
 
     def diagonal(self, inputs: Inputs) -> np.ndarray:
         return self.gram_.diagonal(inputs)
+
+    def rescaled(self, factor: float) -> Self | None:
+        if not isinstance(self.gamma, str) or self.gamma != "auto" or self.gram_.gamma is None:
+            return None
+        return self.with_params(gamma=factor * self.gram_.gamma)
 
     def _settle(self, X: Any, weights: np.ndarray | None) -> None:
         """Centres, coordinates and their second moments, under weights on the rows."""

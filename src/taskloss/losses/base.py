@@ -28,6 +28,7 @@ class Loss(Part):
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
     coordinatewise: ClassVar[bool] = False  # outputs are all rows of 0 and 1, and each coordinate costs by itself
+    constant_by_output: ClassVar[bool] = False  # whether c depends on the output in every embedding that it has
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
 
     def diagnose(self, given: dict[str, Any], error: Exception) -> None:

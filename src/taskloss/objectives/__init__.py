@@ -2,7 +2,7 @@
 
 from .forests import Forests
 from .groups import Batch, Groups
-from .minimise import Monitor, Options, minimise, objective
+from .minimise import Monitor, Options, Path, minimise, objective
 from .penalised import PenalisedRisk
 from .rows import Rows
 from .scores import ScoreRisk
@@ -13,6 +13,7 @@ __all__ = [
     "Groups",
     "Monitor",
     "Options",
+    "Path",
     "PenalisedRisk",
     "Rows",
     "ScoreRisk",

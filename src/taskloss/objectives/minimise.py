@@ -42,6 +42,22 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
     return PenalisedRisk(hypothesis, inputs, risk.kept_ordered(hypothesis.shares_weights), alpha)
 
 
+class Path:
+    """Minimisers under penalties that change little by little, each found from the last one; the data are cut once."""
+
+    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver):
+        self.problem = objective(hypothesis, inputs, risk, 1.0)
+        self.solver, self.theta = solver, self.problem.start
+
+    def at(self, alpha: float) -> Array:
+        """The parameters of least penalised risk at this strength."""
+        problem = self.problem.with_alpha(alpha)
+        with serial_blas(problem.executor.threads > 1):
+            solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
+        self.theta = problem.unflatten(solution.theta)
+        return self.theta
+
+
 def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Solution:
     """The parameters of least penalised risk, in the hypothesis's own shape; the hypothesis is bound to the inputs."""
     if hypothesis.trained:

@@ -1,8 +1,7 @@
-"""Probabilities of whole spans of a chain, from the marginals of its positions and of its steps.
+"""Spans in packed chains: runs of states that continue each other, their probabilities, and the best set of them.
 
-A chain's law is Markov: given the state at a position, what comes after does not depend on what came before. So the probability that
-states s, ..., e are given ones is the marginal of the first times the conditional probabilities of the steps, p(s) prod_t p(t, t + 1) /
-p(t), and no sum over labellings is needed.
+`continues[a, b]` says whether state b carries on the span that the state a before it is in, and `kinds[a]` of which kind
+a span with state a is, -1 outside of spans: so every scheme of tags (BIO, BIOES) is the same to what follows.
 """
 
 from __future__ import annotations
@@ -14,153 +13,186 @@ import numpy as np
 from ._forest import Forest
 
 
-class Tags(NamedTuple):
-    """The states that spans of each kind are made of, as codes; -1 where a scheme has no such state.
-
-    first, inside: of the first position and of the others. last, single: of the last position and of spans of one, where these
-    have states of their own; without the former a span ends where the next state is not `inside`. open: whether a span begins
-    only where the state before is not `inside`, as where the first position has no state of its own.
-    """
+class Spans(NamedTuple):
+    """The first node of each span, the node after its last, and its kind."""
 
     first: np.ndarray
-    inside: np.ndarray
-    last: np.ndarray
-    single: np.ndarray
-    open: bool
-
-
-class Found(NamedTuple):
-    """Spans of packed chains: first and last position, kind and probability."""
-
-    start: np.ndarray
-    end: np.ndarray
+    stop: np.ndarray
     kind: np.ndarray
-    probability: np.ndarray
 
 
-class SpanLaw:
-    """Probabilities of spans of packed chains, from what they need of the marginals; looked up where a span may be.
+class Tags(NamedTuple):
+    """How states make spans."""
 
-    nodes: marginals of positions. steps: marginals of steps at the pairs of states that `cells` lists, (steps, cells).
+    continues: np.ndarray
+    kinds: np.ndarray
+
+    @property
+    def n_kinds(self) -> int:
+        return int(self.kinds.max(initial=-1)) + 1
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The pairs of states that continue each other, one a row: the steps whose probabilities spans are made of."""
+        return np.argwhere(self.continues)
+
+
+def spans_of(forest: Forest, states: np.ndarray, tags: Tags) -> Spans:
+    """The spans of labelled chains, in the order of their nodes; a state of -1 is outside of all spans."""
+    kinds = np.where(states < 0, -1, tags.kinds[states])
+    carried = np.zeros(len(states), dtype=bool)
+    i = forest.children
+    known = (states[i] >= 0) & (states[i - 1] >= 0)
+    carried[i[known]] = tags.continues[states[i[known] - 1], states[i[known]]]
+    first = np.flatnonzero((kinds >= 0) & ~carried)
+    ends = np.flatnonzero((kinds >= 0) & ~np.append(carried[1:], False))
+    return Spans(first, ends + 1, kinds[first])
+
+
+def span_probabilities(
+    forest: Forest,
+    nodes: np.ndarray,
+    steps: np.ndarray,
+    tags: Tags,
+    least: float = 1e-12,
+    only: Spans | None = None,
+) -> tuple[Spans, np.ndarray]:
+    """The spans of probability above `least` under the Markov law with these marginals, and their probabilities, but for what was dropped.
+
+    steps: marginals of edges at `tags.pairs`, a column each. only: look no further than these spans reach.
+
+    A span begins at s in state a with probability P(y_s = a) - sum_b P(y_{s-1} = b, y_s = a) over the b that a continues,
+    carries on with the conditional probabilities of the continuing states, and stops with the rest. What is alive after l
+    nodes is advanced for all starts at a time, and dropped below `least`.
     """
-
-    def __init__(self, forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags):
-        self.nodes, self.steps, self.tags = nodes, steps, tags
-        self.closes = bool((tags.last >= 0).any())
-        lower = forest.children
-        self.below, self.before = (
-            np.full(forest.n_nodes, -1),
-            np.full(forest.n_nodes, -1),
-        )  # steps, -1 at the ends of chains
-        self.below[forest.parents[lower]] = self.before[lower] = np.arange(len(lower))
-
-    def _starts(self, at: np.ndarray, kind: np.ndarray) -> np.ndarray:
-        """The probabilities that spans begin."""
-        p = self._state(at, self.tags.first[kind])
-        if self.tags.open:  # less the probability that the span began before
-            step = self.before[at]
-            p = np.maximum(p - np.where(step >= 0, self.steps[step, len(self.tags.first) + kind], 0.0), 0.0)
-        return p
-
-    def _state(self, at: np.ndarray, state: np.ndarray) -> np.ndarray:
-        return np.where(state >= 0, self.nodes[at, np.maximum(state, 0)], 0.0)
-
-    def _onward(self, at: np.ndarray, kind: np.ndarray, length: int, closing: bool = False) -> np.ndarray:
-        """P(inside next, or with `closing` the last state next | the state of a span here); zero where there is no next."""
-        here, to = (
-            (self.tags.inside if length else self.tags.first)[kind],
-            (self.tags.last if closing else self.tags.inside)[kind],
-        )
-        given, step = self._state(at, here), self.below[at]
-        column = len(self.tags.first) * (bool(length) + 2 * closing) + kind
-        there = (step >= 0) & (to >= 0) & (given > 0)
-        return np.where(there, np.minimum(self.steps[step, column] / np.where(there, given, 1.0), 1.0), 0.0)
-
-    def _likely(self, states: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and kinds at which a state of its own is at least so likely."""
-        kind_of = np.full(self.nodes.shape[1], -1)
-        kind_of[states[states >= 0]] = np.flatnonzero(states >= 0)
-        at, state = np.divmod(np.flatnonzero(self.nodes.ravel() >= threshold), self.nodes.shape[1])
-        ours = kind_of[state] >= 0
-        return at[ours], kind_of[state[ours]]
-
-    @staticmethod
-    def cells(tags: Tags) -> np.ndarray:
-        """The pairs of states at which steps are needed: first to inside, inside to inside, and to the last where it has a state."""
-        pairs = [(tags.first, tags.inside), (tags.inside, tags.inside)]
-        if (tags.last >= 0).any():
-            pairs += [(tags.first, tags.last), (tags.inside, tags.last)]
-        return np.maximum(np.concatenate([np.stack(pair, axis=1) for pair in pairs]), 0)
-
-    def of(self, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> np.ndarray:
-        """The probabilities of given spans."""
-        out = np.empty(len(start))
-        alone = (start == end) & self.closes
-        out[alone] = self._state(start[alone], self.tags.single[kind[alone]])
-        todo = np.flatnonzero(~alone)
-        at, run, stop = start.copy(), self._starts(start, kind), end - self.closes
-        length = 0
-        while len(todo):
-            done = at[todo] == stop[todo]
-            i, todo = todo[done], todo[~done]
-            out[i] = run[i] * self._ends(at[i], kind[i], length, self._onward(at[i], kind[i], length))
-            run[todo] *= self._onward(at[todo], kind[todo], length)
-            at[todo] += 1
-            length += 1
-        return out
-
-    def above(self, threshold: float) -> Found:
-        """All spans of at least this probability, by their place.
-
-        The probability that a span has begun and gone so far bounds that of every span that begins so: few are to be followed.
-        """
-        start, kind = self._likely(self.tags.single, threshold)
-        found = [Found(start, start, kind, self._state(start, self.tags.single[kind]))]
-        start, kind = self._likely(self.tags.first, threshold)
-        at, run, length = start, self._starts(start, kind), 0
-        while len(start):
-            on = self._onward(at, kind, length)
-            p = run * self._ends(at, kind, length, on)
-            keep = p >= threshold
-            found.append(Found(start[keep], at[keep] + self.closes, kind[keep], p[keep]))
-            run = run * on
-            go = run >= threshold  # zero at the end of a chain
-            start, at, kind, run, length = start[go], at[go] + 1, kind[go], run[go], length + 1
-        parts = [np.concatenate(part) for part in zip(*found, strict=True)]
-        order = np.lexsort((parts[1], parts[0]))
-        return Found(*(part[order] for part in parts))
-
-    def _ends(self, at: np.ndarray, kind: np.ndarray, length: int, on: np.ndarray) -> np.ndarray:
-        """P(a span that has gone as far as `at` ends: here, or with a state of its own at the next position)."""
-        return self._onward(at, kind, length, closing=True) if self.closes else 1 - on
+    pairs = tags.pairs
+    joint = np.zeros((forest.n_nodes + 1, len(pairs)))  # into each node from the one before; none follows the last
+    joint[forest.children] = steps
+    begin = nodes.copy()
+    for column, (_, after) in enumerate(pairs.tolist()):
+        begin[:, after] -= joint[:-1, column]
+    begin = np.where(tags.kinds >= 0, np.maximum(begin, 0.0), 0.0)
+    reach = np.full((forest.n_nodes, tags.n_kinds), forest.n_nodes if only is None else 0)
+    if only is not None:
+        np.maximum.at(reach, (only.first, only.kind), only.stop)
+        begin = np.where(reach[:, np.maximum(tags.kinds, 0)] > 0, begin, 0.0)
+    first, state = np.nonzero(begin > least)
+    alive = begin[first, state]
+    out: list[tuple[np.ndarray, ...]] = []
+    k, length = nodes.shape[1], 1
+    while len(first):
+        last = first + length - 1
+        # P(next = b | last = a) of the continuing pairs, row by row.
+        mass = nodes[last]
+        following = np.where(mass[:, pairs[:, 0]] > 0, joint[last + 1] / np.maximum(mass[:, pairs[:, 0]], 1e-300), 0.0)
+        moving = np.where(pairs[:, 0] == state[:, None], alive[:, None] * following, 0.0)
+        stopped = alive - moving.sum(1)
+        out.append((first, last + 1, tags.kinds[state], np.maximum(stopped, 0.0)))
+        going = last + 1 < reach[first, tags.kinds[state]]
+        row, pair = np.nonzero((moving > least) & going[:, None])
+        first, state, alive = _merged(first[row], pairs[pair, 1], moving[row, pair], k)
+        length += 1
+    return _gathered(out, least)
 
 
-def best_apart(found: Found, threshold: float) -> np.ndarray:
-    """Which spans to keep so that none overlap: the set of largest sum of (probability - threshold).
+def probabilities_of(spans: Spans, forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags) -> np.ndarray:
+    """The probabilities of given spans, exactly; marginals as in `span_probabilities`."""
+    found, q = span_probabilities(forest, nodes, steps, tags, 0.0, spans)
+    keys, wanted = ((s.first * (forest.n_nodes + 1) + s.stop) * tags.n_kinds + s.kind for s in (found, spans))
+    if not len(keys):
+        return np.zeros(len(wanted))
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, q[at], 0.0)
 
-    Spans that overlap exclude each other, so that from one half on nothing is to be decided.
+
+def likely_spans(
+    forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags, least: float
+) -> tuple[Spans, np.ndarray]:
+    """All spans of at least this probability, and their probabilities, exactly.
+
+    A span may be written in several ways (it begins with B, or with I after O), of which each alone may be less likely: what is dropped on the
+    way is a hundredth of `least`, and what is found is evaluated anew.
     """
-    order = np.argsort(found.end, kind="stable")
-    start, end, gain = found.start[order], found.end[order], found.probability[order] - threshold
-    before = np.searchsorted(end, start)  # how many of the spans end before this one starts
-    best, take = np.zeros(len(order) + 1), np.zeros(len(order), dtype=bool)
-    for i in range(len(order)):
-        with_it = best[before[i]] + gain[i]
-        take[i] = with_it > best[i] or (with_it == best[i] and before[i] == i)
-        best[i + 1] = max(best[i], with_it)
-    kept, i = [], len(order)
-    while i:
-        if take[i - 1]:
-            kept.append(order[i - 1])
-            i = before[i - 1]
-        else:
-            i -= 1
-    return np.sort(np.array(kept, dtype=np.int64))
+    some, _ = span_probabilities(forest, nodes, steps, tags, least / 100)
+    q = probabilities_of(some, forest, nodes, steps, tags)
+    kept = q >= least
+    return Spans(*(part[kept] for part in some)), q[kept]
 
 
-def as_precise(found: Found, precision: float) -> Found:
-    """The most spans, the likeliest first, whose mean probability is at least this."""
-    order = np.argsort(-found.probability, kind="stable")
-    means = np.cumsum(found.probability[order]) / np.arange(1, len(order) + 1)
-    kept = np.sort(order[: int((means >= precision).sum())])  # the means fall
-    return Found(*(part[kept] for part in found))
+def _merged(first: np.ndarray, state: np.ndarray, alive: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
+    """One entry for each start and state."""
+    keys, place = np.unique(first * k + state, return_inverse=True)
+    return keys // k, keys % k, np.bincount(place, alive, len(keys))
+
+
+def _gathered(parts: list[tuple[np.ndarray, ...]], least: float) -> tuple[Spans, np.ndarray]:
+    """All spans in the order of their starts and ends, one entry for each place and kind."""
+    if not parts:
+        none = np.zeros(0, dtype=np.int64)
+        return Spans(none, none, none), np.zeros(0)
+    first, stop, kind, probability = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((kind, stop, first))
+    first, stop, kind, probability = (column[order] for column in (first, stop, kind, probability))
+    new = np.ones(len(first), dtype=bool)
+    new[1:] = (np.diff(first) != 0) | (np.diff(stop) != 0) | (np.diff(kind) != 0)
+    starts = np.flatnonzero(new)
+    total = np.add.reduceat(probability, starts)
+    kept = total > least
+    chosen = starts[kept]
+    return Spans(first[chosen], stop[chosen], kind[chosen]), total[kept]
+
+
+def best_spans(spans: Spans, gains: np.ndarray) -> np.ndarray:
+    """Which spans make up the set of largest total gain in which no two overlap: weighted interval scheduling.
+
+    Spans of positive gain that overlap with no other are taken at once; the clusters of those that do are solved by
+    dynamic programming on their ends, all clusters at a time.
+    """
+    taken = np.zeros(len(gains), dtype=bool)
+    some = np.flatnonzero(gains > 0)
+    if not len(some):
+        return taken
+    order = some[np.lexsort((spans.stop[some], spans.first[some]))]
+    first, stop, gain = spans.first[order], spans.stop[order], gains[order]
+    reach = np.maximum.accumulate(stop)
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = first[1:] >= reach[:-1]
+    cluster = np.cumsum(new) - 1
+    sizes = np.bincount(cluster)
+    taken[order[sizes[cluster] == 1]] = True
+    hard = np.flatnonzero(sizes[cluster] > 1)
+    if len(hard):
+        taken[order[hard[_scheduled(first[hard], stop[hard], gain[hard], cluster[hard])]]] = True
+    return taken
+
+
+def _scheduled(first: np.ndarray, stop: np.ndarray, gain: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """The places of the spans that are taken, where clusters of overlapping ones do not touch each other."""
+    order = np.lexsort((stop, cluster))
+    first, stop, gain, cluster = first[order], stop[order], gain[order], cluster[order]
+    # Clusters lie apart and in the order of their nodes, so that ends rise over all of them.
+    before = np.searchsorted(stop, first, side="right")  # spans that end where this one begins, or sooner
+    starts = np.flatnonzero(np.diff(cluster, prepend=-1))
+    rank = np.arange(len(cluster)) - np.repeat(starts, np.diff(np.append(starts, len(cluster))))
+    best = np.zeros(len(gain) + 1)  # best[i + 1]: of the span's own cluster, up to and with it
+    base = starts[np.cumsum(np.diff(cluster, prepend=-1) != 0) - 1]
+    with_it = np.zeros(len(gain))
+    taken = np.zeros(len(gain), dtype=bool)
+    by_rank = np.argsort(rank, kind="stable")
+    levels = np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])
+    for now in levels:
+        earlier = np.where(before[now] > base[now], best[before[now]], 0.0)
+        with_it[now] = gain[now] + earlier
+        without = np.where(now > base[now], best[now], 0.0)
+        taken[now] = with_it[now] > without
+        best[now + 1] = np.maximum(with_it[now], without)
+    out = np.zeros(len(gain), dtype=bool)
+    ends = np.append(starts[1:], len(gain))
+    place = ends - 1  # walk back over all clusters at a time
+    while len(place):
+        take = taken[place]
+        out[place[take]] = True
+        place = np.where(take, before[place] - 1, place - 1)
+        alive = place >= starts[: len(place)]
+        place, starts = place[alive], starts[alive]
+    return order[out]

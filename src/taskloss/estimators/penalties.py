@@ -1,0 +1,170 @@
+"""The strength of the penalty, chosen by the task loss of examples that took no part in a fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..hypotheses.base import Hypothesis
+from ..objectives import Path, ScoreRisk, objective
+from ..solvers.base import Solver
+from ..solvers.closed import left_out
+from .validation import Judge
+
+_FOLDS = 3
+_ENOUGH = 3000  # examples that are held out at the most, in as many of the folds as have them
+_DECADES = 9  # strengths that are tried at the most, each a tenth of the one before
+_PATIENCE = 2  # strengths in a row that gain nothing, after which weaker ones are not tried
+_GAIN = 1e-4  # of the loss, relative to it
+_WIDTHS = 3  # factors of four by which a kernel is made wider or narrower, fewer than that
+_SAMPLE = 500  # examples by which features are measured
+
+
+class Penalties(NamedTuple):
+    """The strengths that were compared, in falling order, minus the task loss at each, and the one of largest score."""
+
+    alphas: np.ndarray
+    scores: np.ndarray
+    alpha: float
+
+
+def choose_scale(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver
+) -> tuple[Hypothesis, Penalties]:
+    """The hypothesis at the scale of its inputs of least held-out task loss, where it leaves that open, and its penalty.
+
+    From the scale at hand, steps by a factor of four to either side as long as they gain, each beside the best penalty so far
+    and a tenth and ten times of it.
+    """
+    chosen, found = hypothesis, choose_alpha(hypothesis, inputs, risk, judge, solver)
+    for factor in (0.25, 4.0):
+        for step in range(1, _WIDTHS):
+            other = hypothesis.rescaled(factor**step)
+            if other is None:
+                return chosen, found
+            other = other.bind(inputs, risk.row_weights)
+            beside = found.alpha * np.array([10.0, 1.0, 0.1])
+            tried = choose_alpha(other, inputs, risk, judge, solver, beside)
+            if tried.scores.max() <= found.scores.max():
+                break
+            chosen, found = other, tried
+    return chosen, found
+
+
+def choose_alpha(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, alphas: np.ndarray | None = None
+) -> Penalties:
+    """The penalty of least held-out task loss; of equal ones the strongest.
+
+    A quadratic risk has the scores of every example by the fit without it in closed form, at any strength. Elsewhere up to three
+    folds of whole examples (groups and sequences are not cut, labels are spread evenly) follow the same path from strong to
+    weak penalties, each fit from the last one's parameters, decade by decade until one is worse by more than the standard
+    error of the difference, or two have gained nothing; then the half decades beside the best. Weights keep the whole's
+    normalisation: fewer examples stand beside the same penalty, whose best strength falls as 1 / n. The bound hypothesis
+    serves all folds: a kernel's fit to some of the points lies in the span of all.
+
+    alphas: the strengths to compare, where they are known.
+    """
+    examples = np.flatnonzero(risk.weights > 0)
+    if len(examples) < 2:
+        raise ValueError("alpha='auto' holds out examples, and there is one only: give alpha a number.")
+    top = _squared_norm(hypothesis, inputs, risk) / 10
+    exact = objective(hypothesis, inputs, risk, 1.0).ridge_form()
+    if exact is not None:
+        alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5) if alphas is None else alphas
+        every = np.arange(risk.n_examples)
+        means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
+        return _best(alphas, np.array(means))
+    folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
+    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # not more than it takes to judge
+    paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
+    found: dict[float, np.ndarray] = {}
+
+    def visit(alpha: float) -> np.ndarray:
+        found[alpha] = np.concatenate([path.losses(alpha) for path in paths])
+        return found[alpha]
+
+    weights = np.concatenate([path.weights for path in paths])
+    if alphas is not None:
+        for alpha in alphas.tolist():
+            visit(alpha)
+        return _of(found, weights)
+    first = best = visit(top)
+    vain = 0
+    for step in range(1, _DECADES):
+        losses = visit(top * 10.0**-step)
+        gain = _mean(best - losses, weights)
+        vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
+        worse = -gain > _error(losses - best, weights)
+        best = losses if gain > 0 else best
+        # Under strong penalties answers are the same, or as good as chance: to stop, something must have been learned.
+        learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
+        if learned and (worse or vain >= _PATIENCE):
+            break
+    centre = _of(found, weights).alpha
+    for alpha in (centre * 10**0.5, centre * 10**-0.5):
+        visit(alpha)
+    return _of(found, weights)
+
+
+class _Fold:
+    """The path of fits to some examples, judged on others."""
+
+    def __init__(
+        self,
+        hypothesis: Hypothesis,
+        inputs: Any,
+        risk: ScoreRisk,
+        judge: Judge,
+        solver: Solver,
+        stay: np.ndarray,
+        held: np.ndarray,
+    ):
+        self.hypothesis, self.judge, self.held = hypothesis, judge, held
+        self.path = Path(hypothesis, hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), solver)
+        self.inputs = hypothesis.piece(inputs, risk.rows_of(held))
+        self.weights = risk.weights[held]
+
+    def losses(self, alpha: float) -> np.ndarray:
+        """The losses of those held out."""
+        theta = self.path.at(alpha)
+        return self.judge.losses(self.hypothesis.predict(theta, self.inputs), self.held)
+
+
+def _squared_norm(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> float:
+    """The mean squared norm of the features, a penalty beside which they explain next to nothing."""
+    examples = np.flatnonzero(risk.weights > 0)
+    some = examples[np.unique(np.linspace(0, len(examples) - 1, min(_SAMPLE, len(examples))).astype(int))]
+    rows = hypothesis.piece(inputs, risk.rows_of(some))
+    return max(float(np.mean(hypothesis.squared_norms(hypothesis.coordinates(rows)))), 1e-300)
+
+
+def _folds(n: int, strata: np.ndarray | None) -> np.ndarray:
+    """The fold of each example, the same ones every time."""
+    order = np.random.default_rng(0).permutation(n)
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
+    folds = np.empty(n, dtype=np.int64)
+    folds[order] = np.arange(n) % min(_FOLDS, n)
+    return folds
+
+
+def _mean(values: np.ndarray, weights: np.ndarray) -> float:
+    return float(weights @ values / weights.sum())
+
+
+def _error(values: np.ndarray, weights: np.ndarray) -> float:
+    """The standard error of their mean."""
+    spread = values - _mean(values, weights)
+    return float(np.sqrt((weights**2) @ spread**2) / weights.sum())
+
+
+def _of(found: dict[float, np.ndarray], weights: np.ndarray) -> Penalties:
+    return _best(np.array(list(found)), np.array([_mean(losses, weights) for losses in found.values()]))
+
+
+def _best(alphas: np.ndarray, losses: np.ndarray) -> Penalties:
+    order = np.argsort(-alphas)
+    alphas, losses = alphas[order], losses[order]
+    return Penalties(alphas, -losses, float(alphas[np.argmin(losses)]))

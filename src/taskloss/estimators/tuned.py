@@ -1,0 +1,221 @@
+"""Decisions tuned for a measure that is no mean of losses."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from ..data.sequences import Packed
+from ..data.weights import example_weights
+from ..decisions import find
+from ..metrics.base import Metric, MetricScorer
+from ..metrics.examples import rows_of
+from ..metrics.search import choose
+from .base import Decoder, check_lengths
+from .deciding import task_for
+
+_FOLDS = 5
+
+
+class TunedDecisionCV(MetaEstimatorMixin, Decoder):
+    """Any classifier or tagger, with decisions that are best for a measure of all examples together.
+
+    F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities are no
+    means of losses, but their best decisions are those of some loss. It is found on moments that were held out or
+    cross-fitted, in milliseconds (`taskloss.metrics` says how), and the estimator, fitted once more on all examples or not
+    at all, is decoded by it.
+
+    Parameters
+    ----------
+    estimator : any estimator of this library on labels, label sets or sequences, or any classifier with `predict_proba`;
+        fitted, if cv="prefit".
+    metric : a measure of `taskloss.metrics` or its name.
+    cv : folds as scikit-learn takes them, None for five; a share between 0 and 1 that is held out; or "prefit": the
+        estimator is fitted already on other examples, and is not fitted again.
+    order : the labels in their order, where the measure needs one and the estimator does not know it.
+    random_state : seed of the draw where a share is held out.
+
+    Attributes
+    ----------
+    loss_ : the loss that was found; on labels a cost matrix [output, label] whose dearest mistake costs one, on label sets
+        such a table for each label, on spans what a missed and a spurious one cost. The estimator's own `predict` takes it, too.
+    costs_ : its costs as an array.
+    expected_score_ : what to expect of the measure on new examples: each fold decided by costs found on the others.
+    untuned_score_ : the same for the estimator's own decisions (for spans, those likelier than not).
+    model_score_ : what the moments themselves say of the measure; far from `expected_score_` they are badly calibrated.
+    criterion_ : "expected" where the costs are best by the moments, "observed" where by the labels beside them, "own" where
+        nothing was better than the estimator's own costs.
+    estimator_, labels_, classes_.
+
+    Notes
+    -----
+    With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion that is moved until m stops
+    rising: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
+
+    References
+    ----------
+    See `taskloss.metrics.Metric`. After scikit-learn's TunedThresholdClassifierCV.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = np.digitize(X[:, 0] + np.random.default_rng(1).normal(size=300), [-1, 0, 1])
+    >>> tuned = tl.TunedDecisionCV(tl.OrdinalClassifier(), "kappa").fit(X, y)
+    >>> tuned.costs_.shape, bool(tuned.expected_score_ > 0.5)
+    ((4, 4), True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        metric: Any = "f-measure",
+        cv: Any = None,
+        *,
+        order: Any = None,
+        random_state: Any = 0,
+    ):
+        self.estimator = estimator
+        self.metric = metric
+        self.cv = cv
+        self.order = order
+        self.random_state = random_state
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Find the loss, and fit the estimator on all examples unless it is fitted already.
+
+        groups: passed to a splitter that keeps them whole.
+        """
+        metric = Metric.resolve(self.metric)
+        if self.estimator is None or not hasattr(self.estimator, "fit"):
+            raise ValueError(f"TunedDecisionCV needs an estimator, got {self.estimator!r}.")
+        y = rows_of(X, y)
+        prefit = isinstance(self.cv, str)
+        if prefit and self.cv != "prefit":
+            raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
+        weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
+        if prefit:
+            model = self.estimator
+            check_is_fitted(model)
+        else:
+            check_lengths(_count(X), y)
+            model = _fitted(self.estimator, X, y, weights)
+        task = task_for(find(model, X)[0], y, metric, self.order)
+        parts = [(np.arange(0), np.arange(_count(X)))] if prefit else self._parts(task.strata(y), _count(X), groups)
+        found, held = [], []
+        for train, test in parts:
+            if not prefit:
+                part = None if weights is None else weights[train]
+                some = _fitted(self.estimator, _take(X, train), _take(y, train), part)
+            found.append(task.moments(model if prefit else some, _take(X, test)))
+            held.append(test)
+        rows = np.concatenate(held)
+        if not len(rows):
+            raise ValueError("No example is held out: there is nothing to tune decisions on.")
+        y_held, held_weights = _take(y, rows), np.ones(len(rows)) if weights is None else weights[rows]
+        tally = task.tally(found, y_held, held_weights)
+        folds = np.repeat(np.arange(len(held)), [len(part) for part in held])
+        if len(held) == 1:
+            folds = np.random.default_rng(self.random_state).permutation(len(rows)) % min(_FOLDS, len(rows))
+        metric = metric.bind_names(task.labels.classes)
+        if len(np.unique(folds)) < 2:
+            raise ValueError(f"{len(rows)} example is held out: at least two are needed to tune decisions.")
+        choice = choose(metric, tally, folds, task.own)
+        z = tally.decide(choice.costs)
+        self.estimator_, self.labels_, self._task = model, task.labels, task
+        self.costs_, self.loss_ = choice.costs, task.loss(choice.costs)
+        self.criterion_, self.expected_score_, self.untuned_score_ = choice.criterion, choice.value, choice.untuned
+        self.model_score_ = metric.number(tally.value(metric, tally.expected(z)))
+        return self
+
+    def _parts(self, strata: np.ndarray | None, n: int, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(train, held out) for each fold."""
+        cv, places = _FOLDS if self.cv is None else self.cv, np.zeros(n)
+        if isinstance(cv, float):
+            if not 0 < cv < 1:
+                raise ValueError(
+                    f"cv must be folds, a share between 0 and 1 that is held out, or 'prefit', got {cv!r}."
+                )
+            kind = ShuffleSplit if strata is None else StratifiedShuffleSplit
+            return list(kind(1, test_size=cv, random_state=self.random_state).split(places, strata))
+        return list(check_cv(cv, strata, classifier=strata is not None).split(places, strata, groups))
+
+    # -- predicting --------------------------------------------------------------------------------------------------
+
+    def predict_moments(self, X: Any) -> Any:
+        """The moments of the estimator, as the loss that was found reads them."""
+        check_is_fitted(self)
+        found = self._task.moments(self.estimator_, X)
+        return found if self._task.tags else self.loss_.moments(found)
+
+    def predict(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> Any:
+        check_is_fitted(self)
+        if self._task.tags:
+            _no_priors(class_prior, train_prior)
+            face, inputs = find(self.estimator_, X)
+            return face.predict(inputs, loss=self.loss_ if loss is None else loss, costs=costs)
+        return super().predict(X, loss, costs, class_prior, train_prior)
+
+    predict.__doc__ = Decoder.predict.__doc__
+
+    def expected_loss(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> np.ndarray:
+        """The expected loss of each prediction, by default in the loss that was found; loss and costs as in `predict`."""
+        check_is_fitted(self)
+        if self._task.tags:
+            face, inputs = find(self.estimator_, X)
+            _no_priors(class_prior, train_prior)
+            return face.expected_loss(inputs, loss=self.loss_ if loss is None else loss, costs=costs)
+        return super().expected_loss(X, loss, costs, class_prior, train_prior)
+
+    def predict_proba(self, X: Any) -> Any:
+        """The estimator's own."""
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """The measure of the predictions; higher is better. It takes no costs, which no such measure has."""
+        check_is_fitted(self)
+        if costs is not None:
+            raise ValueError(f"{self.metric!r} takes no costs: to be judged by them, score the estimator itself.")
+        return MetricScorer(Metric.resolve(self.metric))(self, X, y, sample_weight)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            inner = self.estimator.__sklearn_tags__()
+            tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+            tags.classifier_tags = inner.classifier_tags
+        return tags
+
+
+def _no_priors(*given: Any) -> None:
+    if any(prior is not None for prior in given):
+        raise ValueError("class_prior and train_prior are shares of labels, and a tagger predicts sequences of them.")
+
+
+def _count(X: Any) -> int:
+    return len(X) if isinstance(X, Packed) else _num_samples(X)
+
+
+def _take(values: Any, rows: np.ndarray) -> Any:
+    if isinstance(values, Packed):
+        return values[rows]
+    return [values[i] for i in rows] if isinstance(values, list | tuple) else _safe_indexing(values, rows)
+
+
+def _fitted(estimator: Any, X: Any, y: Any, weights: np.ndarray | None) -> Any:
+    return clone(estimator).fit(X, y, **({} if weights is None else {"sample_weight": weights}))

@@ -1,0 +1,242 @@
+"""Held-out moments beside known labels: what any costs would decide there, and the confusion of that."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from ..losses.spans import Scheme, matches
+from ..polytopes._forest import Forest
+from ..polytopes._spans import Spans, best_spans
+from .examples import Labelled, Sets
+
+_PRICES = 48  # of an output that are compared at a time
+_THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
+
+Range = tuple[float, float]
+
+
+class LabelTally(Labelled):
+    """A law p over labels for each example; costs are a table [output, label]."""
+
+    def __init__(self, y: np.ndarray, k: int, weights: np.ndarray, p: np.ndarray):
+        super().__init__(y, k, weights)
+        self.p = p
+
+    def take(self, rows: np.ndarray) -> Self:
+        return type(self)(self.y[rows], self.k, self.weights[rows], self.p[rows])
+
+    def decide(self, costs: np.ndarray) -> np.ndarray:
+        return np.argmin(self.p @ costs.T, axis=1)
+
+    def expected(self, z: np.ndarray) -> np.ndarray:
+        """The confusion that the laws say the outputs have."""
+        chosen = sparse.csr_array((self.weights, (z, np.arange(len(z)))), shape=(self.k, len(z)))
+        return np.asarray(chosen @ self.p)
+
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        """What decisions compare, to which prices are added."""
+        return self.p @ costs.T
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        """A price for output j, in place."""
+        risks[:, j] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+        """Prices in a range that could be added to output j, and the confusions that each would lead to from the present one."""
+        own = risks[:, j].copy()
+        risks[:, j] = np.inf
+        runner = np.argmin(risks, axis=1)
+        margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
+        risks[:, j] = own
+        prices, below = _cut(margins, between)
+        cells = (below * self.k + runner) * self.k + self.y
+        parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
+        stay = _above(parts)  # what output j has at each price, by the output that it would have without
+        tables = parts.sum(0) - stay
+        tables[:, j] += stay.sum(1)
+        return prices, np.maximum(tables, 0.0)  # what rounding leaves below zero
+
+    def starts(self) -> list[np.ndarray]:
+        """Costs to begin a search from: 0-1 loss, and rare labels dearer."""
+        wrong = 1 - np.eye(self.k)
+        count = np.bincount(self.y, self.weights, self.k)
+        return [wrong, wrong / np.maximum(count, 1 / (len(self) + 1))]
+
+
+class SetTally(Sets):
+    """The probability q of each label for each example; costs are a table [predicted, there] for each label."""
+
+    def __init__(self, y: np.ndarray, weights: np.ndarray, q: np.ndarray):
+        super().__init__(y, weights)
+        self.q = q
+
+    def take(self, rows: np.ndarray) -> Self:
+        return type(self)(self.y[rows], self.weights[rows], self.q[rows])
+
+    def decide(self, costs: np.ndarray) -> np.ndarray:
+        gain = costs[:, 0] - costs[:, 1]  # of predicting the label, by whether it is there
+        return (gain[:, 0] * (1 - self.q) + gain[:, 1] * self.q > 0).astype(np.int64)
+
+    def confusion(self, z: np.ndarray) -> np.ndarray:
+        return self._tables(z, self.y)
+
+    def expected(self, z: np.ndarray) -> np.ndarray:
+        return self._tables(z, self.q)
+
+    def _tables(self, z: np.ndarray, there: np.ndarray) -> np.ndarray:
+        found, true, both = self.weights @ z, self.weights @ there, self.weights @ (z * there)
+        rows = [[1 - found - true + both, true - both], [found - both, both]]
+        return np.maximum(np.stack([np.stack(row, -1) for row in rows], -2), 0.0)
+
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        gain = costs[:, 1] - costs[:, 0]
+        return gain[:, 0] * (1 - self.q) + gain[:, 1] * self.q
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        risks[:, j] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+        prices, below = _cut(-risks[:, j], between)
+        parts = np.bincount(below * 2 + self.y[:, j], self.weights, (len(prices) + 1) * 2).reshape(-1, 2)
+        found = _above(parts)
+        tables = np.repeat(here[None], len(prices), axis=0)
+        tables[:, j, 1], tables[:, j, 0] = found, np.maximum(parts.sum(0) - found, 0.0)
+        return prices, tables
+
+    def starts(self) -> list[np.ndarray]:
+        wrong = np.broadcast_to(1 - np.eye(2), (self.y.shape[1], 2, 2))
+        share = np.clip(self.weights @ self.y, 1 / (len(self) + 1), 1 - 1 / (len(self) + 1))
+        return [wrong, wrong / np.stack([1 - share, share], -1)[:, None, :]]
+
+
+class SpanTally:
+    """The spans that tagged sequences may have, with their probabilities q; costs are a table [predicted, there] for each kind.
+
+    An output is which of the spans are predicted; what is rightly left out has no count and costs nothing.
+    """
+
+    def __init__(
+        self,
+        spans: Spans,
+        q: np.ndarray,
+        hit: np.ndarray,
+        sequence: np.ndarray,
+        true: np.ndarray,
+        weights: np.ndarray,
+    ):
+        self.spans, self.q, self.hit, self.sequence = spans, q, hit, sequence
+        self.true, self.weights = true, weights / weights.sum()
+        self.shape = (true.shape[1], 2, 2)
+
+    @classmethod
+    def of(
+        cls, forest: Forest, y: np.ndarray, scheme: Scheme, weights: np.ndarray, spans: Spans, q: np.ndarray
+    ) -> SpanTally:
+        """From the codes y of packed sequences and the probabilities of their spans."""
+        known = scheme.spans(forest, y)
+        cells = forest.tree_of[known.first] * len(scheme.kinds) + known.kind
+        true = np.bincount(cells, minlength=len(forest) * len(scheme.kinds)).reshape(len(forest), -1)
+        usable = scheme.writable(spans)
+        some = Spans(*(part[usable] for part in spans))
+        hit = matches(some, known, forest.n_nodes)
+        return cls(some, q[usable], hit, forest.tree_of[some.first], true.astype(float), weights)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def share(self, rows: np.ndarray) -> float:
+        return float(self.weights[rows].sum())
+
+    def take(self, rows: np.ndarray) -> Self:
+        kept = np.zeros(len(self), dtype=bool)
+        kept[rows] = True
+        some = kept[self.sequence]
+        place = np.cumsum(kept) - 1
+        spans = Spans(*(part[some] for part in self.spans))
+        return type(self)(
+            spans, self.q[some], self.hit[some], place[self.sequence[some]], self.true[kept], self.weights[kept]
+        )
+
+    def decide(self, costs: np.ndarray) -> np.ndarray:
+        kind = self.spans.kind
+        missed, spurious = span_prices(costs)
+        return best_spans(self.spans, (missed + spurious)[kind] * self.q - spurious[kind])
+
+    def confusion(self, z: np.ndarray) -> np.ndarray:
+        return self._tables(z, self.hit, self.weights @ self.true)
+
+    def expected(self, z: np.ndarray) -> np.ndarray:
+        weights, kinds = self.weights[self.sequence], self.shape[0]
+        return self._tables(z, self.q, np.bincount(self.spans.kind, weights * self.q, kinds))
+
+    def _tables(self, z: np.ndarray, there: np.ndarray, true: np.ndarray) -> np.ndarray:
+        weights, kind, kinds = self.weights[self.sequence] * z, self.spans.kind, self.shape[0]
+        found, both = np.bincount(kind, weights, kinds), np.bincount(kind, weights * there, kinds)
+        rows = [[np.zeros(kinds), np.maximum(true - both, 0.0)], [np.maximum(found - both, 0.0), both]]
+        return np.stack([np.stack(row, -1) for row in rows], -2)
+
+    def risks(self, costs: np.ndarray) -> np.ndarray:
+        return np.array(costs)
+
+    def add(self, risks: np.ndarray, j: int, price: float) -> None:
+        risks[j, 1] += price
+
+    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+        missed, spurious = (price[j] for price in span_prices(risks))
+        prices = _THRESHOLDS * (missed + spurious) - spurious
+        prices = prices[(prices >= between[0]) & (prices <= between[1])]
+        if not len(prices):
+            return prices, np.empty((0, *self.shape))
+        tables = []
+        for price in prices:
+            other = risks.copy()
+            self.add(other, j, price)
+            tables.append(self.confusion(self.decide(other)))
+        return prices, np.stack(tables)
+
+    def starts(self) -> list[np.ndarray]:
+        kinds = self.shape[0]
+        return [np.broadcast_to([[0.0, missed], [1.0, 0.0]], (kinds, 2, 2)) for missed in (1.0, 4.0)]
+
+    def value(self, metric: Any, confusion: np.ndarray) -> np.ndarray:
+        return metric.value_of_sets(confusion)
+
+    def gradient(self, metric: Any, confusion: np.ndarray) -> np.ndarray:
+        return metric.gradient_of_sets(confusion)
+
+
+def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a missed span costs beside a right one, and what a spurious one does."""
+    return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
+
+
+def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+    """Prices in a range, halfway between some of what examples would pay, and how many of them each example would.
+
+    They lie closer at both ends, where the few examples are that rare outputs are about.
+    """
+    some = np.sort(margins[(margins >= between[0]) & (margins <= between[1])])
+    values = np.unique(some)
+    if len(values) > _PRICES:
+        n = len(some)
+        steps = np.geomspace(1, n, _PRICES // 2).astype(int)
+        values = np.unique(some[np.concatenate([steps - 1, n - steps])])
+    prices = (values[1:] + values[:-1]) / 2
+    return prices, np.searchsorted(prices, margins)
+
+
+def _above(parts: np.ndarray) -> np.ndarray:
+    """Sums over all parts after each but the last."""
+    return np.cumsum(parts[::-1], axis=0)[::-1][1:]
+
+
+Tally = LabelTally | SetTally | SpanTally
+
+
+def plain_costs(costs: np.ndarray) -> np.ndarray:
+    """Costs that decide alike, with the best output of each label free and the dearest mistake at one."""
+    costs = costs - costs.min(axis=-2, keepdims=True)
+    return costs / max(costs.max(), 1e-300)
