@@ -119,6 +119,14 @@ def test_a_device_that_is_not_here_is_said_at_the_fit():
             tl.TaskLossEstimator(hypothesis=hypothesis).fit(X, y)
 
 
+def test_rows_that_may_not_be_written_are_read():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X.flags.writeable = False
+    for hypothesis in (Linear(device="cpu"), Nystrom(5, device="cpu")):
+        tl.TaskLossEstimator(hypothesis=hypothesis).fit(X, y).predict(X)
+
+
 def test_sparse_rows_stay_sparse():
     X = sparse.random(30, 50, 0.1, "csr", random_state=0)
     rows = Device("cpu").rows(X)
