@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-oldest test-pythons lint bench clean
+.PHONY: demo test test-oldest test-pythons pythons lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/taskloss demo
@@ -16,12 +16,18 @@ test-oldest:
 	$(MAKE) VENV=.venv-oldest INSTALL="--constraint tests/oldest.txt" .venv-oldest/.test
 	.venv-oldest/bin/python -m pytest -n auto
 
-# Every Python that can be had here, each in an environment of its own.
+# Every Python that can be had here, each in an environment of its own: those on the path, and those that pyenv keeps beside it.
+PYTHONS := 3.11 3.12 3.13
+find_python = for p in python$(1) $(HOME)/.pyenv/versions/$(1).*/bin/python; do $$p -c "" 2>/dev/null && echo $$p && break; done
+
 test-pythons:
-	@for v in 3.11 3.12 3.13; do \
-	  if python$$v -c "" 2>/dev/null; then \
-	    echo "Python $$v:" && $(MAKE) PYTHON=python$$v VENV=.venv-$$v .venv-$$v/.test && .venv-$$v/bin/python -m pytest -n auto || exit 1; \
-	  else echo "Python $$v is not here."; fi; done
+	@$(foreach v,$(PYTHONS),p=$$($(call find_python,$(v))); \
+	  if [ -n "$$p" ]; then $(MAKE) PYTHON=$$p VENV=.venv-$(v) .venv-$(v)/.test && .venv-$(v)/bin/python -m pytest -n auto || exit 1; \
+	  else echo "Python $(v) is not here."; fi;)
+
+pythons:
+	@echo "The tests run on $$($(PYTHON) --version); make test-pythons would find:"
+	@$(foreach v,$(PYTHONS),p=$$($(call find_python,$(v))); echo "  $(v): $${p:-none}";)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks

@@ -1,20 +1,24 @@
-"""Attempts to contradict tl.theory by a method that shares no code with it: python -m benchmarks.contradictions [N [seconds]].
+"""Attempts to contradict tl.theory by a method that shares no code with it: python -m benchmarks.contradictions [N [seconds [log]]].
 
 Costs of all kinds, every embedding, every surrogate, eps from 1e-8 of the largest to beyond it. A certificate is
 contradicted by a pair (u', u) with a smaller divergence than its lower end, by a witness that is not feasible or does
 not have the value, by an infinity where some pair is finite, or by an `excess_risk`, an `envelope`, a `conjugate` or
 a bound that such a pair violates. Divergences, feasibility and search are written here from the definitions. One
 attempt is one search against one certificate: random pairs, vertices, rays, or one local search (SLSQP) from one start.
+
+A log keeps one line for each certificate, so that a run which stops goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import json
+import pathlib
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -92,38 +96,53 @@ def faults(case: Case, eps: float, found: Any) -> Iterator[str]:
             yield f"the witness has divergence {value:.9g}, not {found.value:.9g}"
 
 
-def run(
-    attempts: int, seed: int = 0, report: bool = False, seconds: float = np.inf
-) -> tuple[Counter, Counter, list[str]]:
-    """Attempts by (surrogate, kind) and contradictions likewise, and a sentence for each contradiction."""
-    tried: Counter = Counter()
-    failed: Counter = Counter()
-    stories: list[str] = []
-    start, i = time.monotonic(), 0
-    while sum(tried.values()) < attempts and time.monotonic() - start < seconds:
-        rng = np.random.default_rng([seed, i])
-        kind = KINDS[i % len(KINDS)]
-        case = draw_case(rng, kind, int(rng.integers(100)))
-        i += 1
-        if case is None:
-            continue
-        largest = float((case.costs - case.costs.min(0)).max())
-        eps = draw_eps(rng, largest)
-        try:
-            events = list(contradictions(case, eps, rng))
-        except Exception as error:
-            events = [("contradiction", f"raised {type(error).__name__}: {error}")]
-        tried[case.name, kind] += sum(what == "attempt" for what, _ in events)
-        for what, why in events:
-            if what == "contradiction":
-                failed[case.name, kind] += 1
-                stories.append(f"[seed {seed}, case {i - 1}] {case.name}, {kind}, eps {eps:.6g}: {why}")
-                if report:
-                    print(stories[-1], flush=True)
-        if report and i % 500 == 0:
-            print(f"{i} certificates, {sum(tried.values())} attempts, {time.monotonic() - start:.0f} s", flush=True)
-    tried["certificates", ""] = i
-    return tried, failed, stories
+class Outcome(NamedTuple):
+    """What came of one certificate: how many attempts there were, and a sentence for each that succeeded."""
+
+    case: int
+    surrogate: str
+    kind: str
+    attempts: int
+    stories: list[str]
+
+
+def outcome(seed: int, i: int) -> Outcome:
+    """Case i of a seed: its problem, its eps and all attempts at its certificate."""
+    rng = np.random.default_rng([seed, i])
+    kind = KINDS[i % len(KINDS)]
+    case = draw_case(rng, kind, int(rng.integers(100)))
+    eps = draw_eps(rng, float((case.costs - case.costs.min(0)).max()))
+    try:
+        events = list(contradictions(case, eps, rng))
+    except Exception as error:
+        events = [("contradiction", f"raised {type(error).__name__}: {error}")]
+    told = f"[seed {seed}, case {i}] {case.name}, {kind}, eps {eps:.6g}: "
+    stories = [told + why for what, why in events if what == "contradiction"]
+    return Outcome(i, case.name, kind, sum(what == "attempt" for what, _ in events), stories)
+
+
+def run(attempts: int, seed: int = 0, report: bool = False, seconds: float = np.inf, log: str = "") -> list[Outcome]:
+    """The outcomes of cases 0, 1, ... until there are as many attempts or the time is up; those in the log are not made again."""
+    known: dict[int, Outcome] = {}
+    if log and pathlib.Path(log).exists():
+        lines = pathlib.Path(log).read_text().splitlines()
+        known = {found.case: found for found in (Outcome(*json.loads(line)) for line in lines)}
+    start, tried, outcomes = time.monotonic(), 0, []
+    while tried < attempts and time.monotonic() - start < seconds:
+        i = len(outcomes)
+        found = known.get(i)
+        if found is None:
+            found = outcome(seed, i)
+            if log:
+                with open(log, "a") as file:
+                    print(json.dumps(found), file=file)
+            if report:
+                print(*found.stories, sep="\n", end="\n" if found.stories else "", flush=True)
+        outcomes.append(found)
+        tried += found.attempts
+        if report and len(outcomes) % 500 == 0:
+            print(f"{len(outcomes)} certificates, {tried} attempts, {time.monotonic() - start:.0f} s", flush=True)
+    return outcomes
 
 
 def decompositions(count: int, seed: int = 0, seconds: float = np.inf) -> tuple[float, int, int]:
@@ -158,10 +177,14 @@ def decompositions(count: int, seed: int = 0, seconds: float = np.inf) -> tuple[
 def main() -> None:
     attempts = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else np.inf
-    tried, failed, _ = run(attempts, report=True, seconds=seconds)
-    certificates = tried.pop(("certificates", ""))
+    outcomes = run(attempts, report=True, seconds=seconds, log=sys.argv[3] if len(sys.argv) > 3 else "")
     worst, wrong, matrices = decompositions(min(10_000, attempts), seconds=seconds / 5)
-    names = sorted({name for name, _ in tried})
+    tried: Counter = Counter()
+    failed: Counter = Counter()
+    for found in outcomes:
+        tried[found.surrogate, found.kind] += found.attempts
+        failed[found.surrogate, found.kind] += len(found.stories)
+    names = sorted({found.surrogate for found in outcomes})
     rows = []
     for name in names:
         cells = [f"{tried[name, kind]}" + (f" ({failed[name, kind]})" if failed[name, kind] else "") for kind in KINDS]
@@ -173,7 +196,7 @@ def main() -> None:
         ["surrogate", *KINDS],
         rows,
         peers=["clarabel"],
-        note=f"{sum(tried.values())} attempts at {certificates} certificates, {sum(failed.values())} contradictions "
+        note=f"{sum(tried.values())} attempts at {len(outcomes)} certificates, {sum(failed.values())} contradictions "
         f"(in brackets, where there are any). `decompose` on {matrices} matrices: largest relative error "
         f"{worst:.1e}, dimension other than the least rank over constants {wrong} times.",
     )

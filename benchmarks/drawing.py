@@ -18,6 +18,8 @@ ODD: dict[str, Callable[[], Any]] = {
     "zero": lambda: 0,
     "minus one": lambda: -1,
     "half": lambda: 0.5,
+    "two": lambda: 2,
+    "thousandth": lambda: 1e-3,
     "huge whole number": lambda: 10**30,
     "huge number": lambda: 1e308,
     "complex": lambda: 1 + 2j,
@@ -148,10 +150,16 @@ class Draw:
     def __init__(self, seed: Any):
         self.rng = np.random.default_rng(seed)
         self.said: list[str] = []
+        self.spoilt: set[str] = set()
 
     def pick(self, options: Any) -> Any:
         options = list(options)
         return options[self.rng.integers(len(options))]
+
+    def note(self, name: str, how: str) -> None:
+        """Keep in words that an argument is something else."""
+        self.spoilt.add(name)
+        self.said.append(f"{name}: {how}")
 
     def spoil(self, name: str, value: Any) -> Any:
         """Something else in the place of an argument."""
@@ -168,7 +176,7 @@ class Draw:
             how = self.pick(ODD)
             make = ODD[how]
             change = lambda _: make()  # noqa: E731
-        self.said.append(f"{name}: {how}")
+        self.note(name, how)
         try:
             with np.errstate(all="ignore"):
                 return change(value)

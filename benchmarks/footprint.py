@@ -61,7 +61,7 @@ print(json.dumps([(resident("VmHWM") - before) / size, size / 2**20]))
 LOGISTIC = "from sklearn.linear_model import LogisticRegression"
 TASKLOSS = "import taskloss as tl"
 # The corner takes the way of large data too: compiled, on threads.
-COMPILED = TASKLOSS + "; import taskloss.risk as risk; usual, risk._THREAD_WORK = risk._THREAD_WORK, 0"
+COMPILED = TASKLOSS + "; from taskloss import parallel; usual, parallel.THREAD_WORK = parallel.THREAD_WORK, 0"
 MULTINOMIAL = "y = np.argmax(X[:, :{k}] + rng.gumbel(size=(len(X), {k})), axis=1)"
 PROBLEMS = {
     "multinomial, 100k x 100, k=10": (
@@ -145,7 +145,7 @@ def memory_rows() -> list[list]:
     rows = []
     for name, (data, ours, peer) in PROBLEMS.items():
         mine, size = json.loads(
-            python(MEMORY.format(load=COMPILED, data=data, make=ours, after="risk._THREAD_WORK = usual"))
+            python(MEMORY.format(load=COMPILED, data=data, make=ours, after="parallel.THREAD_WORK = usual"))
         )
         theirs = ""
         if peer is not None:

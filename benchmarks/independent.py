@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class Rule(NamedTuple):
     sums: np.ndarray
     corners: np.ndarray | None
     scores: bool = False  # moments of scores: the domain is a hull whose points are dependent
+    law: bool = False  # rows @ u - levels is the law over the labels
 
 
 # -- costs -----------------------------------------------------------------------------------------------------------
@@ -91,9 +93,7 @@ def log_terms(a: np.ndarray, move: np.ndarray) -> np.ndarray:
         value = a * np.where(np.abs(t) < 1e-4, t * t / 2 - t**3 / 6 + t**4 / 12, exact)
         value = np.where(t <= -1, np.where(a + move < -1e-13, np.inf, a), value)
         value = np.where(a <= 0, np.inf, value)
-        value = np.where(
-            (a < 1e-11) & (np.abs(move) < 1e-11), 0.0, value
-        )  # both zero, but for rounding of a solver's face
+        value = np.where((a < 1e-12) & (np.abs(move) < 1e-12), 0.0, value)  # both zero, but for rounding of a face
     return value.sum(-1)
 
 
@@ -138,7 +138,7 @@ def law(phi: np.ndarray, weight: float = 1.0, square: float = 0.0) -> Rule:
         a = u @ slope.T + shift
         return weight * log_terms(np.where(np.abs(a) < 1e-15, 0.0, a), d @ slope.T) + square / 2 * (d**2).sum(-1)
 
-    return Rule(divergence, slope, -shift, equal, equal @ phi[0], phi)
+    return Rule(divergence, slope, -shift, equal, equal @ phi[0], phi, law=True)
 
 
 def listwise(k: int, cap: float) -> Rule:
@@ -168,8 +168,8 @@ def steep(k: int) -> Rule:
 # -- problems --------------------------------------------------------------------------------------------------------
 
 
-def draw_case(rng: np.random.Generator, kind: str, which: int) -> Case | None:
-    """A random problem with one of the surrogates that fit one of the embeddings; None where none does."""
+def draw_case(rng: np.random.Generator, kind: str, which: int) -> Case:
+    """A random problem with one of the surrogates that fit one of the embeddings."""
     costs = draw_costs(rng, kind)
     m = costs.shape[1]
     S = tl.surrogates
@@ -228,6 +228,24 @@ def draw_eps(rng: np.random.Generator, largest: float) -> float:
     return float(largest * shares[choice])
 
 
+def linear(kind: str, rows: np.ndarray, constant: Any) -> dict[str, Any]:
+    """rows @ x + constant >= 0 ("ineq") or = 0 ("eq"), as SLSQP takes it."""
+    return {"type": kind, "fun": lambda x: rows @ x + constant, "jac": lambda x: rows}
+
+
+# -- rational arithmetic ---------------------------------------------------------------------------------------------
+
+
+def normalised(weights: np.ndarray) -> list[Fraction]:
+    """The weights, exactly as given, over their exact sum."""
+    exact = [Fraction(float(w)) for w in weights]
+    return [w / sum(exact) for w in exact]
+
+
+def dot(row: np.ndarray, x: list[Fraction]) -> Fraction:
+    return sum((Fraction(float(c)) * t for c, t in zip(row, x, strict=True)), Fraction(0))
+
+
 # -- the search ------------------------------------------------------------------------------------------------------
 
 
@@ -236,7 +254,8 @@ class Search:
 
     def __init__(self, case: Case, eps: float, rng: np.random.Generator, strict: bool = False):
         self.case, self.eps, self.rng, self.rule = case, eps, rng, case.rule
-        # Where an output is optimal on a face of D only, a hair's breadth off it turns an infinity into a number: no slack.
+        # Where an output is optimal on a face of D only, rounding off it turns an infinity into a number: then pairs count
+        # that are feasible in rational arithmetic.
         self.strict = strict
         # the loss's own psi: off M's affine hull it is a choice, and H_0(z) is what that choice makes it
         outputs = np.arange(len(case.costs))
@@ -254,9 +273,7 @@ class Search:
         costs = self.case.costs
         lag = float(costs[z] @ q - (costs @ q).min())
         risks = u @ (self.psi - self.psi[z]).T + (self.offset - self.offset[z])
-        slack = (
-            0.0 if self.strict else 1e-15 * self.unit * max(1.0, np.abs(u).max() / (np.abs(self.case.phi).max() or 1.0))
-        )
+        slack = 1e-15 * self.unit * max(1.0, np.abs(u).max() / (np.abs(self.case.phi).max() or 1.0))
         size = max(1.0, np.abs(u).max())
         inside = (self.rule.rows @ u - self.rule.levels).min(initial=0.0) >= -1e-15 * size
         # a local search keeps to D's affine hull only as far as its own tolerance, and off it weights are those of another point
@@ -269,8 +286,26 @@ class Search:
         ):
             return
         value = float(self.rule.divergence(u, move))
-        if np.isfinite(value) and value < self.best:
+        if np.isfinite(value) and value < self.best and (not self.strict or self.exactly(z, q, u)):
             self.best, self.pair = value, (z, q, u)
+
+    def exactly(self, z: int, q: np.ndarray, u: np.ndarray) -> bool:
+        """Whether the pair is feasible in rational arithmetic, with the doubles given taken at their word.
+
+        Where D is a set of laws, so is the estimate: the nearest law to its weights, by which all risks are sums of costs.
+        """
+        truth = normalised(q)
+        if self.rule.law:
+            estimate = normalised(np.maximum(self.rule.rows @ u - self.rule.levels, 0.0))
+            risks = [dot(row, estimate) for row in self.case.costs]
+            inside = all(p > 0 for p, t in zip(estimate, truth, strict=True) if t > 0)
+        else:
+            estimate = [Fraction(float(x)) for x in u]
+            risks = [dot(row, estimate) + Fraction(float(c)) for row, c in zip(self.psi, self.offset, strict=True)]
+            levels = zip(self.rule.rows, self.rule.levels, strict=True)
+            inside = all(dot(row, estimate) >= Fraction(float(level)) for row, level in levels)
+        behind = [dot(row, truth) for row in self.case.costs]
+        return inside and risks[z] == min(risks) and behind[z] - min(behind) >= Fraction(self.eps)
 
     def random_pairs(self, count: int = 160) -> None:
         case, rng, m = self.case, self.rng, len(self.case.phi)
@@ -312,11 +347,12 @@ class Search:
             targets = [
                 point + s * t * size * way for point in phi for way in ways for t in (0.1, 1, 10, 1e3) for s in (-1, 1)
             ]
-        for u in targets:
-            z = int((self.psi @ u + self.offset).argmin())
-            for q in np.eye(len(phi)):
+        behind = self.case.costs - self.case.costs.min(0)
+        picks = (np.array(targets) @ self.psi.T + self.offset).argmin(1)
+        for z, u in zip(picks.tolist(), targets, strict=True):
+            for y in np.flatnonzero(behind[z] >= self.eps * (1 - 1e-12)):
                 with np.errstate(all="ignore"):
-                    self.note(z, q, u, q @ phi - u)
+                    self.note(z, np.eye(len(phi))[y], u, phi[y] - u)
 
     def local(self) -> None:
         """SLSQP in the law q of the truth and w with u = u' - eta w, eta the size of the step, from a random start."""
@@ -351,15 +387,15 @@ class Search:
             return out if np.isfinite(out) else 1e12
 
         level = self.offset - self.offset[z]
+        # all constraints are linear in x = (q, w): u = [phi', -eta I] x
+        to_u, size = np.hstack([phi.T, -eta * np.eye(k)]), np.abs(gains).max()
         constraints = [
-            {"type": "ineq", "fun": lambda x: (gains @ x[:m] - self.eps) / np.abs(gains).max()},
-            {"type": "ineq", "fun": lambda x: (rows @ parts(x)[0] + level) / lengths / eta},
-            {"type": "eq", "fun": lambda x: x[:m].sum() - 1},
+            linear("ineq", np.r_[gains / size, np.zeros(k)][None], -self.eps / size),
+            linear("ineq", rows @ to_u / lengths[:, None] / eta, level / lengths / eta),
+            linear("eq", np.r_[np.ones(m), np.zeros(k)][None], -1.0),
+            linear("ineq", rule.rows @ to_u, -rule.levels),
+            linear("eq", np.hstack([np.zeros((len(rule.equal), m)), rule.equal]), 0.0),
         ]
-        if len(rule.rows):
-            constraints.append({"type": "ineq", "fun": lambda x: rule.rows @ parts(x)[0] - rule.levels})
-        if len(rule.equal):
-            constraints.append({"type": "eq", "fun": lambda x: rule.equal @ x[m:]})
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = minimize(
@@ -367,7 +403,7 @@ class Search:
                 base,
                 method="SLSQP",
                 bounds=[(0, 1)] * m + [(None, None)] * k,
-                constraints=constraints,
+                constraints=[constraint for constraint in constraints if len(constraint["jac"](base))],
                 options={"maxiter": 80},
             )
             if not np.isfinite(found.x).all():
@@ -375,19 +411,25 @@ class Search:
             self.finish(int(z), int(other), found.x, eta)
 
     def finish(self, z: int, other: int, x: np.ndarray, eta: float) -> None:
-        """Mend what SLSQP leaves off: towards the label that tells the pair apart, and onto the rows that u violates."""
+        """Mend what SLSQP leaves off: towards the label that tells the pair apart, and onto the rows that u violates.
+
+        A pair that has to be feasible in rational arithmetic goes a little beyond.
+        """
+        hair = 1e-9 if self.strict else 0.0
         phi, m = self.case.phi, len(self.case.phi)
         q = np.maximum(x[:m], 0)
         q = q / q.sum()
         gains = self.case.costs[z] - self.case.costs[other]
         top = int(gains.argmax())
-        if gains @ q < self.eps < gains[top]:
-            step = min(1.0, (self.eps - gains @ q) / (gains[top] - gains @ q))
+        wanted = min((1 + hair) * self.eps, float(gains[top]))
+        if gains @ q < wanted < gains[top]:
+            step = min(1.0, (wanted - gains @ q) / (gains[top] - gains @ q))
             q = q + step * (np.eye(m)[top] - q)
         u = q @ phi - eta * x[m:]
         rows = np.vstack([self.psi - self.psi[z], self.rule.rows])
         levels = np.r_[self.offset[z] - self.offset, self.rule.levels]
         norms = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
+        levels = levels + hair * eta * np.where(norms > 1e-300, norms, 0.0)
         for _ in range(6):
             slack = (rows @ u - levels) / norms
             bad = slack < 0

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import taskloss as tl
-from taskloss.hypotheses import Linear
+from taskloss.objectives import PenalisedRisk
 
 from . import speed
 from .common import write_table
@@ -39,7 +39,9 @@ def iterations(X: np.ndarray, y: np.ndarray, alpha: float, tol: float) -> tuple[
 
 
 def one_model() -> Any:
-    return mock.patch.object(Linear, "sharpens", return_value=False)
+    return mock.patch.object(
+        PenalisedRisk, "corrects", property(lambda self: False, lambda self, value: None), create=True
+    )
 
 
 def to_gap(count: Callable[..., tuple[int, Any]], X: np.ndarray, y: np.ndarray, best: float) -> int:

@@ -72,6 +72,22 @@ def fitted(name):
     return clone(estimator).fit(*data)
 
 
+def fail_at(monkeypatch, moment, error):
+    """From now on the risk raises an error at its evaluation of that number; a list that grows with each evaluation."""
+    from taskloss.objectives import PenalisedRisk
+
+    evaluate, calls = PenalisedRisk.value_and_gradient, []
+
+    def failing(self, theta):
+        calls.append(len(calls) + 1)
+        if len(calls) == moment:
+            raise error
+        return evaluate(self, theta)
+
+    monkeypatch.setattr(PenalisedRisk, "value_and_gradient", failing)
+    return calls
+
+
 def answers(name, model):
     """All that a model says about its case's inputs, as arrays and lists that can be compared bit by bit."""
     inputs = CASES[name][2]

@@ -31,3 +31,22 @@ every_loss = parametrise(Loss)
 every_margin = parametrise(Margin)
 every_polytope = parametrise(Polytope)
 every_surrogate = parametrise(Surrogate)
+
+
+def every_law(laws):
+    """One test for each law of a kind of part."""
+    import pytest
+
+    return pytest.mark.parametrize("law", laws.values(), ids=list(laws))
+
+
+def obeys(law, *args, **options):
+    """A law of taskloss.testing as a test: skipped where it says nothing of this part."""
+    import pytest
+
+    from taskloss.testing import NotApplicableError
+
+    try:
+        law(*args, **options)
+    except NotApplicableError as reason:
+        pytest.skip(str(reason))

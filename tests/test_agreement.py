@@ -96,7 +96,9 @@ def test_quadratic_is_ridge_regression_on_the_embedding(wine):
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:.*iprint.*:DeprecationWarning")  # mord asks SciPy for it
+@pytest.mark.filterwarnings(
+    "ignore:.*iprint.*:DeprecationWarning", "ignore:Unknown solver options. disp"
+)  # of what mord asks SciPy for
 def test_all_thresholds_with_mord(ordinal):
     import mord
 
@@ -131,7 +133,7 @@ def test_cumulative_link_with_statsmodels(ordinal, link):
     np.testing.assert_allclose(-ours.coef_[0], theirs.params[:5], atol=1e-3)  # scores stand for P(Y <= j)
 
 
-@pytest.mark.filterwarnings("ignore:.*iprint.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*iprint.*:DeprecationWarning", "ignore:Unknown solver options. disp")
 def test_the_comparison_with_mord_can_fail(ordinal):
     import mord
 

@@ -1,11 +1,14 @@
 """Bad input by machine: some hundreds of the draws of `benchmarks/draws.py`; a call works, or refuses with a sentence."""
 
+import inspect
+import io
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.draws import TARGETS, outcome, refusal
+from benchmarks.draws import ESTIMATORS, NOT_DRAWN, TARGETS, named, outcome, refusal
+from benchmarks.draws_parts import PARTS, THEORY
 
 import taskloss as tl
 from taskloss._checks import HYPERPARAMETERS, check_hyperparameters
@@ -38,6 +41,25 @@ def test_refusals_are_told_from_errors_that_only_surface():
     assert not refusal(raised(lambda: np.zeros(3) + np.zeros(2)))
     assert not refusal(raised(lambda: tl.losses.CostMatrix(np.eye(2)).matrix("a")))
     assert not refusal(raised(lambda: [][1]))
+
+
+def test_a_sentence_must_name_the_argument_that_was_spoilt():
+    assert named("X must hold numbers.", {"X"})
+    assert named("The cost matrix must have two dimensions.", {"loss"})
+    assert not named("Expected 2D array, got 1D array instead.", {"X"})
+    assert not named("Use array.size to ask.", {"size"})
+    assert not named("max_iter must be a whole number.", {"iter", "max"})
+
+
+def test_every_public_callable_is_drawn_or_said_not_to_be():
+    """The names of the package and of its public modules, each in a table of draws or in the list of those that are not."""
+    drawn = {*ESTIMATORS, *PARTS, *(f"theory.{name}" for name in THEORY)}
+    public = {name for name in tl.__all__ if callable(getattr(tl, name)) or name in PARTS}
+    public |= {f"theory.{name}" for name in tl.theory.__all__ if inspect.isfunction(getattr(tl.theory, name))}
+    public |= {name for name in tl.__all__ if inspect.ismodule(getattr(tl, name)) and name != "theory"}
+    covered = drawn | set(NOT_DRAWN) | {name.partition(".")[0] for name in PARTS}
+    assert public - covered == set()
+    assert set(NOT_DRAWN) <= public | {"theory.plots", "theory.plots_convolved"}
 
 
 @pytest.mark.parametrize("kind", [Loss, Surrogate, Solver, Hypothesis], ids=lambda kind: kind.__name__)
@@ -100,11 +122,29 @@ def test_raw_errors_that_users_met():
         (lambda: list(tl.streams.from_csv("none.csv", delimiter=len)), "delimiter must be one character"),
         (lambda: list(tl.streams.from_arrays(X, y, size=2.5)), "size must be a whole number"),
         (lambda: tl.theory.decompose(np.eye(3), tol="a"), "tol must be a finite number above zero"),
+        # Each of these was a sentence of scikit-learn's or NumPy's that named no argument, or no sentence at all.
+        (lambda: fit().fit(X[:, 0], y), "X must hold numbers, one row for each example: Expected 2D array"),
+        (lambda: fit().fit(X, y).score(X, 3.0), "y must hold one entry for each example"),
+        (lambda: fit().partial_fit(X, y, classes=3), "classes must be a list of labels"),
+        (lambda: tl.DecodedClassifier(cv="a", calibration="sigmoid").fit(X, y), "cv"),
+        (lambda: tl.DecodedClassifier(calibration="a").fit(X, y), "calibration must be"),
+        (lambda: tl.DecodedClassifier().fit(X, y).predict([["a"]]), "X must be what LogisticRegression takes"),
+        (lambda: fit(hypothesis="structured").fit(X, y), "hypothesis=Structured.* scores the positions of sequences"),
+        (lambda: fit(hypothesis=tl.hypotheses.Boosting(min_child_samples=0.5)).fit(X, y), "min_child_samples=0.5"),
+        (lambda: tl.SequenceTagger(hypothesis="structured").fit([X], [y]), "makes of a hypothesis for the nodes"),
+        (lambda: tl.TreeTagger(forbidden=np.array(3.0)).fit(tl.Packed(X, [0, 12], [-1, *range(11)]), [y]), "forbidden"),
+        (lambda: tl.margins.Logistic().value([1.0]), "u must be an array of floating-point numbers"),
+        (lambda: tl.polytopes.Simplex(3).project(np.zeros((2, 4))), "u must have the 3 coordinates"),
+        (lambda: tl.theory.asgd_bound("zero-one", n=1j), "n must be"),
+        (lambda: tl.theory.form_of(None, tl.polytopes.Simplex(3)), "surrogate must be"),
+        (lambda: tl.theory.crf_bound(tl.losses.ZeroOne(3), 0.1, improved=pd.DataFrame()), "improved must be True"),
+        (lambda: tl.model_files.load(io.BytesIO(b"no model")), "file must be a model that `save` has written"),
     ):
-        with pytest.raises(ValueError, match=sentence):
+        with pytest.raises((ValueError, TypeError), match=sentence):
             call()
-    with pytest.raises(TypeError, match="file must be a path or an open file"):
-        list(tl.streams.from_csv(7))
+    for read in (lambda file: list(tl.streams.from_csv(file)), tl.model_files.load):
+        with pytest.raises(TypeError, match="file must be a path or an open file"):
+            read(7)
 
 
 def test_rows_of_one_entry_are_sets_of_labels():

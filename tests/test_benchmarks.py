@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import quality, speed
+from benchmarks import footprint, passes, quality, speed
 from benchmarks.datasets import tabular
 
 import taskloss as tl
@@ -88,3 +88,25 @@ def test_selection_is_nested_and_on_the_criterion(problem):
     found = quality.evaluate(data, quality.wrong, [method])
     np.testing.assert_array_equal(found["constant, by task"][0], y[300:] != common)
     np.testing.assert_array_equal(found["constant, by zero"][0], y[300:] != 0)
+
+
+def test_a_preconditioner_without_correction_takes_more_passes():
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    with passes.one_model():
+        one = passes.evaluations(X, y, 1e-4, 1e-6)[0]
+    assert one > passes.evaluations(X, y, 1e-4, 1e-6)[0]
+
+
+def test_footprint_measures_the_compiled_way():
+    """Its rehearsal on a corner goes by compiled code, and the usual threshold is back after it."""
+    from taskloss import parallel
+
+    names: dict = {}
+    exec(footprint.COMPILED, names)
+    try:
+        assert parallel.Executor.for_work(1).compiled
+    finally:
+        parallel.THREAD_WORK = names["usual"]
+    assert not parallel.Executor.for_work(1).compiled

@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from tests.test_boosting import TASKS, every_task
-from tests.test_objectives import build, problems, somewhere
+from tests.test_objectives import build, problems
 
 import taskloss as tl
 from taskloss import model_files
@@ -17,6 +17,7 @@ from taskloss.hypotheses import Linear, Nystrom, Structured, Thresholds
 from taskloss.hypotheses.places import HOST, Room, place_of
 from taskloss.objectives import PenalisedRisk
 from taskloss.parallel import Executor
+from taskloss.testing.hypotheses import somewhere
 from taskloss.torch.device import Device
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]

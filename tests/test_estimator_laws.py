@@ -22,14 +22,14 @@ DRAWN = {  # the order of the examples is part of these fits
 in_any_order = pytest.mark.parametrize("name", [name for name in CASES if name not in DRAWN])
 
 
-def close(a, b, atol=1e-5):
+def assert_close(a, b, atol=1e-5):
     """Numbers up to the tolerance of a fit, everything else as it is."""
     if isinstance(a, np.ndarray) and a.dtype.kind == "f":
         np.testing.assert_allclose(a, b, atol=atol)
     elif isinstance(a, list | tuple):
         assert len(a) == len(b)
         for p, q in zip(a, b, strict=True):
-            close(p, q, atol)
+            assert_close(p, q, atol)
     else:
         np.testing.assert_array_equal(a, b)
 
@@ -125,7 +125,7 @@ def test_a_second_fit_is_the_first(name):
 def test_the_order_of_examples_does_not_matter(name):
     order = np.random.default_rng(1).permutation(count(CASES[name][1][0]))
     model = tight(name).fit(*(take(part, order) for part in CASES[name][1]))
-    close(numbers(name, model), numbers(name, tight(name).fit(*CASES[name][1])))
+    assert_close(numbers(name, model), numbers(name, tight(name).fit(*CASES[name][1])))
 
 
 @in_any_order
@@ -142,7 +142,7 @@ def test_weights_are_repetitions(name):
     else:
         repeated = tuple(take(part, np.repeat(np.arange(count(CASES[name][1][0])), times)) for part in data)
     weighted = tight(name).fit(*data, sample_weight=times.astype(float))
-    close(numbers(name, weighted), numbers(name, tight(name).fit(*repeated)))
+    assert_close(numbers(name, weighted), numbers(name, tight(name).fit(*repeated)))
     assert weighted.score(*data, sample_weight=times.astype(float)) == pytest.approx(weighted.score(*repeated))
 
 
@@ -156,7 +156,7 @@ def test_examples_are_predicted_one_by_one(name):
             np.testing.assert_array_equal(model.predict(inputs[rows]), model.predict(inputs, groups=GROUPS)[rows])
         else:
             rows = slice(*inputs.offsets[[i, i + 1]]) if isinstance(inputs, tl.Packed) else None
-            close(take(together, [i]) if rows is None else together[rows], model.predict(take(inputs, [i])))
+            assert_close(take(together, [i]) if rows is None else together[rows], model.predict(take(inputs, [i])))
 
 
 @every_case
@@ -203,7 +203,7 @@ def test_the_form_of_inputs_does_not_matter(name):
     for form, other in forms(X).items():
         model = clone(estimator).fit(other, *rest)
         found = [getattr(model, m)(forms(inputs)[form]) for m in methods(name)]
-        close(found, numbers(name, fitted(name)), 1e-9)
+        assert_close(found, numbers(name, fitted(name)), 1e-9)
 
 
 @every_case
@@ -215,7 +215,7 @@ def test_single_precision_is_near(name):
     model = clone(estimator).fit(single, *rest)
     assert model.predict_moments(single) is not None
     if not isinstance(model, tl.DecodedClassifier | tl.KernelPredictor):  # trees and the least risk of many may jump
-        close(numbers(name, model), numbers(name, fitted(name)), 2e-2)
+        assert_close(numbers(name, model), numbers(name, fitted(name)), 2e-2)
 
 
 @every_case

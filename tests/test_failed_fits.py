@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tests.fitted import CASES, answers, count, fitted, same, take, with_rows
+from tests.fitted import CASES, answers, count, fail_at, fitted, same, take, with_rows
 
 import taskloss as tl
-from taskloss.objectives import PenalisedRisk
 from taskloss.solvers import ASGD, LBFGS
 
 OURS = str(pathlib.Path(tl.__file__).parent)
@@ -143,17 +142,8 @@ def test_a_solver_that_raises_leaves_the_earlier_model(name):
 @pytest.mark.parametrize("name", ["general", "ranker", "matcher", "tagger", "kernel hypothesis", "indicators"])
 def test_an_evaluation_without_memory_leaves_the_earlier_model(name, moment, monkeypatch):
     model = copy.deepcopy(fitted(name))
-    kept, before, calls = state(model), answers(name, model), 0
-    evaluate = PenalisedRisk.value_and_gradient
-
-    def exhausted(self, theta):
-        nonlocal calls
-        calls += 1
-        if calls == moment:
-            raise MemoryError
-        return evaluate(self, theta)
-
-    monkeypatch.setattr(PenalisedRisk, "value_and_gradient", exhausted)
+    kept, before = state(model), answers(name, model)
+    fail_at(monkeypatch, moment, MemoryError)
     with pytest.raises(MemoryError):
         model.fit(*other_data(name))
     monkeypatch.undo()

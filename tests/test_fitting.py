@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
+from tests.fitted import fail_at
 from tests.parts import label
 
 import taskloss as tl
 from taskloss.losses import FBeta, Hamming, MatchingHamming, ZeroOne
-from taskloss.objectives import PenalisedRisk
 from taskloss.polytopes._forest import Forest
 from taskloss.solvers import ASGD
 
@@ -67,24 +67,14 @@ def test_an_interrupt_is_raised_and_leaves_the_earlier_model(name, moment, monke
     model, args, answer = cases(np.random.default_rng(0))[name]
     model.fit(*args)
     before, state = answer(model), set(vars(model))
-    calls = 0
-    evaluate = PenalisedRisk.value_and_gradient
-
-    def stopped(self, theta):
-        nonlocal calls
-        calls += 1
-        if calls == moment:
-            raise KeyboardInterrupt
-        return evaluate(self, theta)
-
-    monkeypatch.setattr(PenalisedRisk, "value_and_gradient", stopped)
+    calls = fail_at(monkeypatch, moment, KeyboardInterrupt)
     other = cases(np.random.default_rng(1))[name][1]
     with pytest.raises(KeyboardInterrupt):
         model.fit(*other)
-    assert calls == moment
+    assert len(calls) == moment
     assert set(vars(model)) == state
     np.testing.assert_array_equal(answer(model), before)
-    calls = 0
+    calls.clear()
     with pytest.raises(KeyboardInterrupt) as stop:
         model.set_params(warm_start=True).fit(*other)
     if moment > 1:  # before the first evaluation there is nothing to keep
@@ -94,10 +84,7 @@ def test_an_interrupt_is_raised_and_leaves_the_earlier_model(name, moment, monke
 def test_ctrl_c_ends_a_grid_search(monkeypatch):
     X, y = rows(np.random.default_rng(0))
 
-    def stopped(self, theta):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PenalisedRisk, "value_and_gradient", stopped)
+    fail_at(monkeypatch, 1, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         GridSearchCV(tl.CostSensitiveClassifier(), {"alpha": [1e-3, 1e-2]}, cv=2).fit(X, y)
 

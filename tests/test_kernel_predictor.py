@@ -445,8 +445,8 @@ def test_a_fit_that_fails_leaves_the_earlier_one(data, change):
     ("options", "sentence"),
     [
         ({"alpha": 0.0}, "alpha must be finite and above zero, got"),
-        ({"alphas": [0.0, 1.0]}, "alpha must be finite and above zero, got"),
-        ({"alphas": []}, "alpha must be finite and above zero, got"),
+        ({"alphas": [0.0, 1.0]}, "alphas must be finite and above zero, got"),
+        ({"alphas": []}, "alphas must be finite and above zero, got"),
         ({"alpha": "best"}, "alpha must be a number above zero or 'loo'"),
         ({"loss": lambda z, y: np.zeros(3)}, "must return one number for an output z and a label y, but returned an array of shape"),
         ({"loss": lambda z, y: "far"}, "must return one number for an output z and a label y, but returned 'far'"),

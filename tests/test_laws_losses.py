@@ -1,11 +1,8 @@
 """Laws that every loss obeys."""
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis.extra.numpy import arrays
-from tests.parts import every_loss, label
+from tests.parts import every_law, every_loss, label, obeys
 
 from taskloss.losses import (
     Absolute,
@@ -19,56 +16,13 @@ from taskloss.losses import (
     TreeDistance,
     ZeroOne,
 )
-
-
-def all_pairs(loss):
-    z, y = loss.outputs(), loss.labels()
-    i, j = np.indices((len(z), len(y))).reshape(2, -1)
-    return z[i], y[j]
+from taskloss.testing.losses import LAWS
 
 
 @every_loss
-def test_decomposition_is_the_loss(part):
-    z, y = all_pairs(part)
-    inner = (part.psi(z) * part.phi(y)).sum(-1)
-    np.testing.assert_allclose(inner + part.offset(z), part(z, y), atol=1e-9)
-    np.testing.assert_allclose(part.matrix().ravel(), part(z, y))
-
-
-@every_loss
-def test_bayes_risk_is_the_expected_loss(part):
-    rng = np.random.default_rng(0)
-    y = part.labels()
-    law = rng.dirichlet(np.ones(len(y)), 6)
-    mu = law @ part.phi(y)
-    for z, row in zip(part.outputs(), part.matrix(), strict=True):
-        zs = np.broadcast_to(z, (6, *np.shape(z)))
-        np.testing.assert_allclose(part.bayes_risk(zs, mu), law @ row, atol=1e-9)
-
-
-@every_loss
-@given(data=st.data())
-def test_decode_equals_enumeration(part, data):
-    """For any vector, in M or not: surrogates with a domain larger than M send us those."""
-    mu = data.draw(arrays(float, (4, part.phi(part.labels()).shape[1]), elements=st.floats(-1, 1, width=32)))
-    z = part.outputs()
-    risks = mu @ part.psi(z).T + np.broadcast_to(part.offset(z), len(z))
-    chosen = part.bayes_risk(part.decode(mu), mu)
-    np.testing.assert_allclose(chosen, risks.min(1), atol=1e-9)
-
-
-@every_loss
-def test_polytope_is_the_hull_of_the_labels(part):
-    phi = part.phi(part.labels())
-    vertices = part.polytope.vertices()
-    assert {tuple(row) for row in phi.round(9)} == {tuple(row) for row in vertices.round(9)}
-
-
-@every_loss
-def test_phi_keeps_its_values_in_one_byte(part):
-    y = part.labels()
-    if part.integral_phi:
-        np.testing.assert_array_equal(part.phi(y, dtype=np.int8), part.phi(y))
+@every_law(LAWS)
+def test_laws(part, law):
+    obeys(law, part)
 
 
 @every_loss

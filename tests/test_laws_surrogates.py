@@ -1,12 +1,8 @@
 """Laws that every surrogate obeys."""
 
-import pickle
-
 import numpy as np
 import pytest
-from scipy.stats import dirichlet
-from sklearn.base import clone
-from tests.parts import every_surrogate, examples, label
+from tests.parts import every_law, every_surrogate, examples, label, obeys
 
 from taskloss import losses
 from taskloss.margins import Margin
@@ -25,36 +21,7 @@ from taskloss.surrogates import (
     automatic,
 )
 from taskloss.surrogates.legendre import negative_entropy
-
-
-def domain_of(part):
-    """A polytope of moments to draw from, also for surrogates defined everywhere."""
-    return part.domain or Cube(part.size or 3, low=getattr(part, "low", -1.0))
-
-
-def moments(part, rng, rows=6):
-    """Random points in the interior of the domain."""
-    domain = domain_of(part)
-    vertices = domain.vertices()
-    return dirichlet.rvs(np.full(len(vertices), 2.0), rows, random_state=rng) @ vertices
-
-
-def scores(part, rng, rows=6):
-    """Random scores, in order where order is asked."""
-    size = part.size or domain_of(part).size
-    v = rng.normal(scale=1.5, size=(rows, size))
-    return np.sort(v, axis=-1) if isinstance(part, CumulativeLink) else v
-
-
-def numeric_gradient(function, v, step=1e-3):
-    """Fourth-order central differences."""
-    out = np.empty_like(v)
-    for j in range(v.shape[1]):
-        e = np.zeros_like(v)
-        e[:, j] = step
-        near, far = function(v + e) - function(v - e), function(v + 2 * e) - function(v - 2 * e)
-        out[:, j] = (8 * near - far) / (12 * step)
-    return out
+from taskloss.testing.surrogates import LAWS, TOLERANCE, domain_of, moments, scores
 
 
 def is_kinked(part):
@@ -62,15 +29,9 @@ def is_kinked(part):
 
 
 @every_surrogate
-def test_gradient_agrees_with_finite_differences(part):
-    rng = np.random.default_rng(0)
-    v = scores(part, rng)
-    if is_kinked(part):  # stay off the kinks at -1 and 1
-        v = np.where(np.abs(np.abs(v) - 1) < 0.05, v + 0.1, v)
-    for phi in (moments(part, rng), domain_of(part).vertices()[rng.integers(0, 2, 6)]):
-        numeric = numeric_gradient(lambda u, phi=phi: part.value(u, phi), v)
-        tolerance = 1e-5 if isinstance(part, Legendre) else 1e-7
-        np.testing.assert_allclose(part.gradient(v, phi), numeric, rtol=tolerance, atol=tolerance)
+@every_law(LAWS)
+def test_laws(part, law):
+    obeys(law, part, tolerance=1e-5 if isinstance(part, Legendre) else TOLERANCE)
 
 
 @pytest.mark.parametrize(
@@ -94,38 +55,6 @@ class _Bare(Surrogate):
         self.link, self.inverse_link = part.link, part.inverse_link
 
 
-@every_surrogate
-def test_hessian_agrees_with_finite_differences(part):
-    if not part.smooth:
-        pytest.skip("no second derivative")
-    rng = np.random.default_rng(1)
-    v, phi = scores(part, rng), moments(part, rng)
-    if is_kinked(part):
-        v = np.where(np.abs(np.abs(v) - 1) < 0.05, v + 0.1, v)
-    product = part.hessian(v, phi)
-    for u in rng.normal(size=(2, *v.shape)):
-        step = 1e-5
-        numeric = (part.gradient(v + step * u, phi) - part.gradient(v - step * u, phi)) / (2 * step)
-        np.testing.assert_allclose(product(u), numeric, rtol=1e-4, atol=1e-5)
-
-
-@every_surrogate
-def test_h_is_said_to_be_the_same_at_every_label_only_where_it_is(part):
-    values = part.potential(domain_of(part).vertices())
-    assert not part.constant_on_vertices or np.allclose(values, values[0], atol=1e-12)
-
-
-@every_surrogate
-def test_the_canonical_form_keeps_the_divergence(part):
-    if not part.calibrated:
-        pytest.skip("it has no canonical form")
-    form, rng = part.canonical_form(), np.random.default_rng(15)
-    assert form.canonical
-    assert form is part or not part.canonical
-    mu, nu = moments(part, rng), moments(part, rng)
-    np.testing.assert_allclose(form.divergence(mu, nu), part.divergence(mu, nu), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
 def test_a_label_sees_its_own_thresholds_only(link):
     """The short way at labels agrees with the one for any moments, which 1e-300 of another label asks for."""
@@ -136,65 +65,6 @@ def test_a_label_sees_its_own_thresholds_only(link):
         np.testing.assert_allclose(short, long, rtol=1e-9, atol=1e-12)
 
 
-@every_surrogate
-def test_link_and_inverse_link_invert_each_other(part):
-    mu = moments(part, np.random.default_rng(2))
-    if part.smooth:
-        np.testing.assert_allclose(part.inverse_link(part.link(mu)), mu, atol=1e-7)
-    else:
-        assert set(np.unique(part.link(mu))) <= {-1.0, 0.0, 1.0}  # the hinge's link is not injective
-
-
-@every_surrogate
-def test_value_is_zero_at_its_own_moments_and_positive_elsewhere(part):
-    rng = np.random.default_rng(3)
-    mu, v = moments(part, rng), scores(part, rng)
-    assert (part.value(v, mu) >= -1e-9).all()
-    np.testing.assert_allclose(part.value(part.link(mu), mu), 0, atol=1e-8)
-
-
-@every_surrogate
-def test_value_goes_to_zero_at_a_label(part):
-    """Along the link of moments that tend to a vertex, S tends to zero."""
-    domain = domain_of(part)
-    phi = domain.vertices()[:2]
-    distances = [1e-2, 1e-4, 1e-6]
-    values = [part.value(part.link((1 - d) * phi + d * domain.center()), phi).max() for d in distances]
-    assert values[0] >= values[1] >= values[2]
-    assert values[2] < 1e-2
-
-
-@every_surrogate
-def test_value_is_the_bregman_divergence(part):
-    """Definition of a (h, t, phi)-representation; for margins that are not calibrated, on t(M) only."""
-    rng = np.random.default_rng(4)
-    if not part.smooth:
-        pytest.skip("the hinge has no divergence")
-    mu, nu = moments(part, rng), moments(part, rng)
-    tolerance = 1e-6 if isinstance(part, Legendre) else 1e-9
-    np.testing.assert_allclose(part.value(part.link(nu), mu), part.divergence(mu, nu), rtol=tolerance, atol=tolerance)
-    if part.calibrated:
-        v = scores(part, rng)
-        there = part.inverse_link(v)
-        if part.canonical:  # v is a gradient of h at its moments, the only one where h is differentiable
-            gap = part.potential(mu) - part.potential(there) - ((mu - there) * v).sum(-1)
-            np.testing.assert_allclose(part.value(v, mu), gap, rtol=1e-6, atol=1e-7)
-        if part.differentiable:
-            np.testing.assert_allclose(part.value(v, mu), part.divergence(mu, there), rtol=1e-6, atol=1e-7)
-
-
-@every_surrogate
-def test_one_score_for_given_moments_where_h_is_differentiable(part):
-    """Two scores with the same moments give the same value everywhere; at a tie of a convolved surrogate they do not."""
-    if not (part.calibrated and part.canonical):
-        pytest.skip("scores are gradients of h for canonical links alone")
-    rng = np.random.default_rng(13)
-    v, mu = 0.3 * scores(part, rng, 200), moments(part, rng, 200)
-    there = part.inverse_link(v)
-    same = np.allclose(part.value(v, mu), part.value(part.link(there), mu), rtol=1e-5, atol=1e-6)
-    assert same == part.differentiable
-
-
 uncalibrated = [(name, part) for name, part in examples(Surrogate) if not part.calibrated]
 
 
@@ -203,54 +73,6 @@ def test_margins_that_are_not_calibrated_break_the_representation_beyond_the_lin
     v = np.full((1, part.size), 3.0)
     mu = domain_of(part).center()[None]
     assert not np.allclose(part.value(v, mu), part.divergence(mu, part.inverse_link(v)))
-
-
-@every_surrogate
-def test_convex_in_the_scores(part):
-    rng = np.random.default_rng(5)
-    a, b, phi = scores(part, rng, 50), scores(part, rng, 50), domain_of(part).vertices()[rng.integers(0, 2, 50)]
-    middle = part.value((a + b) / 2, phi)
-    assert (middle <= (part.value(a, phi) + part.value(b, phi)) / 2 + 1e-9).all()
-
-
-@every_surrogate
-def test_large_scores_stay_finite(part):
-    size = part.size or 3
-    v = 1e4 * np.array([np.linspace(-1, 1, size), np.linspace(0.5, 1, size), np.linspace(-1, -0.5, size)])
-    if isinstance(part, Legendre) and part.domain is not None:
-        v = v / 1e3  # a numerical inverse link reaches as far as the potential's own digits do
-    phi = domain_of(part).vertices()[:3]
-    with np.errstate(over="raise", invalid="raise"):
-        value, gradient = part.value_and_gradient(v, np.resize(phi, (3, phi.shape[1])))
-    assert np.isfinite(gradient).all()
-    assert np.isfinite(value).all() or isinstance(part, CumulativeLink)
-    assert not np.isnan(value).any()
-
-
-@every_surrogate
-def test_pickle_clone_and_dtype(part):
-    copy = pickle.loads(pickle.dumps(part))
-    assert copy == part
-    assert clone(part) == part
-    if isinstance(part, Legendre):
-        pytest.skip("its differences need double precision")
-    rng = np.random.default_rng(6)
-    v, phi = scores(part, rng), moments(part, rng)
-    value, gradient = part.risk_and_gradient(v.astype(np.float32), phi.astype(np.float32))
-    assert value.dtype == gradient.dtype == np.float32
-    exact = part.risk_and_gradient(v, phi)
-    np.testing.assert_allclose(value, exact[0], rtol=2e-4, atol=2e-4)
-    np.testing.assert_allclose(gradient, exact[1], rtol=2e-3, atol=2e-4)
-
-
-@every_surrogate
-def test_conditional_risk_is_affine_in_the_moments(part):
-    """S less h(phi) is s(v, q) up to a term free of v, and so affine in phi: soft labels average."""
-    rng = np.random.default_rng(7)
-    v = scores(part, rng)
-    a, b = moments(part, rng), moments(part, rng)
-    ends = [part.risk_and_gradient(v, phi)[0].sum(-1) for phi in (a, b, (a + b) / 2)]
-    np.testing.assert_allclose(ends[2], (ends[0] + ends[1]) / 2, rtol=1e-9, atol=1e-9)
 
 
 # -- what the docstrings say is equal ----------------------------------------------------------------------------------

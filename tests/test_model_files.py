@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
@@ -22,6 +23,31 @@ class Stranger:
 @pytest.fixture
 def model():
     return tl.KernelPredictor("absolute").fit(X, CODES)
+
+
+@pytest.mark.parametrize("name", ["kernel hypothesis", "nystrom", "kernel thresholds", "kernel tagger"])
+def test_a_stored_kernel_model_has_no_eigenvectors(name):
+    """They are n x n: what is stored grows with n as the centres do."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model, data = {
+        "kernel hypothesis": (tl.CostSensitiveClassifier(hypothesis="kernel"), (X, y)),
+        "nystrom": (tl.CostSensitiveClassifier(hypothesis=tl.hypotheses.Nystrom(n_centres=200)), (X, y)),
+        "kernel thresholds": (tl.OrdinalClassifier(hypothesis="kernel"), (X, y)),
+        "kernel tagger": (
+            tl.SequenceTagger(hypothesis="kernel"),
+            (list(X.reshape(30, 10, 2)), list(y.reshape(30, 10))),
+        ),
+    }[name]
+    model.fit(*data)
+    stored = pickle.dumps(model)
+    assert len(stored) < 300 * 8 * 20
+    again = pickle.loads(stored)
+    assert same(again.predict(data[0]), model.predict(data[0]))
+    assert same(again.predict_moments(data[0]), model.predict_moments(data[0]))
+    again.fit(*data)  # a fit makes them anew
+    assert same(again.predict_moments(data[0]), model.predict_moments(data[0]))
 
 
 def test_a_model_comes_back(model, tmp_path):

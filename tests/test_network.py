@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.test_boosting import TASKS, every_task, rows, sequences
 from tests.test_estimators import MEDIAN, SETS
-from tests.test_objectives import build, problems, somewhere
+from tests.test_objectives import build, problems
 from torch import nn
 
 import taskloss as tl
@@ -21,6 +21,7 @@ from taskloss import model_files
 from taskloss.hypotheses import Linear, Torch
 from taskloss.objectives import Options, PenalisedRisk
 from taskloss.solvers import LBFGS
+from taskloss.testing.hypotheses import somewhere
 from taskloss.torch import OrderedThresholds, training
 
 ALL = 10**6  # a batch of all examples

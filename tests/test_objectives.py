@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.parts import examples, label
+from tests.parts import every_law, examples, label, obeys
 from tests.test_laws_surrogates import domain_of, is_kinked, moments, scores
 
 from taskloss.hypotheses import Hypothesis, Linear, Structured, Thresholds
-from taskloss.hypotheses.structured import ForestRows, NodeEdgeScores
+from taskloss.hypotheses.structured import ForestRows
 from taskloss.losses import NDCG, MatchingHamming
 from taskloss.objectives import Batch, Forests, Groups, PenalisedRisk, Rows, fused
 from taskloss.parallel import Executor
 from taskloss.polytopes._forest import Forest
 from taskloss.surrogates import ChainCRF, Listwise, MaxEntropy, OneVsAll, Quadratic, RowMultinomial, Surrogate
+from taskloss.testing.hypotheses import WAIST
 
 N, D, ALPHA = 23, 4, 0.05
 
@@ -118,108 +119,13 @@ def build(problem):
     return make(surrogate, hypothesis, inputs)
 
 
-def somewhere(objective, rng, scale=0.02):
-    """Near the start, where ordered scores are in order at every x."""
-    return objective.flatten(objective.start + scale * rng.normal(size=objective.start.shape))
-
-
 # -- the law -----------------------------------------------------------------------------------------------------------
 
 
 @every_problem
-def test_value_gradient_and_hessian(problem):
-    """The value is the definition's, the gradient its slope, and Hessian products the gradient's."""
-    hypothesis, inputs, risk = build(problem)
-    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
-    rng = np.random.default_rng(4)
-    theta = somewhere(f, rng)
-    value, gradient = f.value_and_gradient(theta)
-    full = f.unflatten(theta)
-    by_hand = risk.value_and_gradient(hypothesis.predict(full, inputs))[0].sum()
-    by_hand += ALPHA / 2 * (f.penalised * full**2).sum()
-    assert value.sum() == pytest.approx(by_hand, rel=1e-10)
-    assert value.sum() >= 0
-    direction = rng.normal(size=theta.shape)
-    if not hypothesis.fit_intercept:
-        direction = f.flatten(f.penalised * f.unflatten(direction))
-    step = 1e-5
-    up, down = (f.value_and_gradient(theta + s * direction) for s in (step, -step))
-    slopes = np.einsum("pb,pb->b", gradient, direction)
-    np.testing.assert_allclose((up[0] - down[0]) / (2 * step), slopes, rtol=1e-5, atol=1e-8)
-    product = f.hessian(theta)(direction)
-    # a surrogate from h alone takes second derivatives by differences of its own
-    np.testing.assert_allclose(product, (up[1] - down[1]) / (2 * step), atol=2e-4 * np.abs(product).max())
-    assert (np.einsum("pb,pb->b", direction, product) >= -1e-10).all()
-
-
-@every_problem
-def test_threads_compiled_passes_and_parts_change_nothing(problem):
-    hypothesis, inputs, risk = build(problem)
-    plain = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
-    theta = somewhere(plain, np.random.default_rng(5))
-    value, gradient = plain.value_and_gradient(theta)
-    for executor in (Executor(1, compiled=True), Executor(3, compiled=True)):
-        other = PenalisedRisk(hypothesis, inputs, risk, ALPHA, executor)
-        found = other.value_and_gradient(theta)
-        np.testing.assert_allclose(found[0], value, rtol=1e-11)
-        np.testing.assert_allclose(found[1], gradient, atol=1e-11)
-        again = PenalisedRisk(*build(problem), ALPHA, executor).value_and_gradient(theta)
-        np.testing.assert_array_equal(found[1], again[1])  # bit-equal at a given number of threads
-        np.testing.assert_allclose(other.hessian(theta)(theta), plain.hessian(theta)(theta), atol=1e-10)
-
-
-@every_problem
-def test_parts_add_up_and_examples_may_come_in_any_order(problem):
-    hypothesis, inputs, risk = build(problem)
-    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
-    theta = f.unflatten(somewhere(f, np.random.default_rng(6)))
-    v = hypothesis.predict(theta, inputs)
-    whole = risk.value_and_gradient(v)[0]
-    cuts = risk.cut(max(1, risk.n_rows // 3))
-    assert len(cuts) > 1
-    assert [c.start for c in cuts[1:]] == [c.stop for c in cuts[:-1]]
-    order = np.random.default_rng(7).permutation(risk.n_examples)
-    for parts in (cuts, [order[:3], order[3:]]):
-        total = 0.0
-        for some in parts:
-            part = risk.take(some)
-            piece = hypothesis.piece(inputs, risk.rows_of(some))
-            assert part.n_rows == piece.shape[0]
-            total = total + part.value_and_gradient(hypothesis.predict(theta, piece))[0]
-        np.testing.assert_allclose(total, whole, rtol=1e-10)
-
-
-@every_problem
-def test_shifted_risks_and_gradients_in_place(problem):
-    hypothesis, inputs, risk = build(problem)
-    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
-    theta = f.unflatten(somewhere(f, np.random.default_rng(8)))
-    v = hypothesis.predict(theta, inputs)
-    value, gradient = risk.value_and_gradient(v)
-    offset = v * 0.25
-    for_value, for_gradient = risk.shifted(offset).value_and_gradient(v * 0.75)
-    np.testing.assert_allclose(for_value, value, rtol=1e-10)
-    _same(for_gradient, gradient)
-    _same(risk.value_and_gradient(v, out=v)[1], gradient)
-
-
-def _same(a, b):
-    if isinstance(a, NodeEdgeScores):
-        _same(a.nodes, b.nodes)
-        _same(a.edges, b.edges)
-    else:
-        np.testing.assert_allclose(a, b, atol=1e-10)
-
-
-@every_problem
-def test_the_preconditioner_is_symmetric_and_positive(problem):
-    hypothesis, inputs, risk = build(problem)
-    f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
-    theta = somewhere(f, np.random.default_rng(9))
-    apply = f.preconditioner(theta)
-    a, b = np.random.default_rng(10).normal(size=(2, *theta.shape))
-    np.testing.assert_allclose((a * apply(b)).sum(), (b * apply(a)).sum(), rtol=1e-6)
-    assert (a * apply(a)).sum() > 0
+@every_law(WAIST)
+def test_laws(problem, law):
+    obeys(law, *build(problem))
 
 
 # -- compiled passes are taken where they should be --------------------------------------------------------------------
@@ -291,7 +197,7 @@ def test_large_dense_risks_go_by_one_fused_pass_and_agree(part, hypothesis):
         (2, "C", np.float32, 1e-5),
     ):
         large = objective(np.array(X, dtype=dtype, order=order), Executor(threads, compiled=True))
-        assert (large.fused is not None) == (order == "C" and not fused.starts_warm(part))
+        assert (large.fused is not None) == (order == "C" and not fused.pointwise(part).memory)
         if large.fused is not None:
             large.fused = Counted(large.fused)
         for theta, (value, gradient) in zip(points, expected, strict=True):

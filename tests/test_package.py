@@ -38,6 +38,47 @@ def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
     assert blocks or page.name not in ("README.md",)
 
 
+def test_every_file_that_a_page_names_is_there():
+    named = {n for page in PAGES for n in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8"))}
+    assert named
+    assert [
+        n for n in sorted(named) if not any((root / n).exists() for root in (ROOT, ROOT / "src" / "taskloss"))
+    ] == []
+
+
+# What each folder may import of the others: the walls of docs/architecture.md. Compiled code is called by who owns the pass.
+MAY_IMPORT = {
+    "losses": {"polytopes", "data"},  # data: the scorer that `loss.scorer()` makes
+    "polytopes": {"_compiled"},
+    "surrogates": {"polytopes"},
+    "hypotheses": {
+        "polytopes",
+        "solvers",
+        "_compiled",
+        "torch",
+    },  # solvers: what a fit ended with; torch: when asked for
+    "solvers": set(),
+    "objectives": {"surrogates", "polytopes", "hypotheses", "solvers", "_compiled"},
+    "theory": {"losses", "polytopes", "surrogates"},
+    "data": {"losses", "polytopes"},
+    "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data"},
+}
+
+
+@pytest.mark.parametrize("folder", sorted(MAY_IMPORT))
+def test_no_folder_looks_over_its_walls(folder):
+    import ast
+
+    folders = {*MAY_IMPORT, "_compiled", "torch"}
+    beyond = set()
+    for file in (ROOT / "src" / "taskloss" / folder).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 2:
+                names = [node.module.split(".")[0]] if node.module else [n.name for n in node.names]
+                beyond |= {(file.name, n) for n in names if n in folders - MAY_IMPORT[folder] - {folder}}
+    assert not beyond
+
+
 def test_import_is_light():
     """Nothing compiles or plots at import, and the optional libraries stay out."""
     code = "import sys, taskloss; print([m for m in ('numba', 'matplotlib', 'torch', 'cvxpy', 'lightgbm') if m in sys.modules])"

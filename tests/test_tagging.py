@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.optimize import nnls
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -25,7 +26,7 @@ from taskloss.polytopes._forest import Forest, Limits
 from taskloss.polytopes._max_product import max_marginals
 from taskloss.polytopes._sum_product import _plain, _scaled, covariance_map, marginals
 from taskloss.solvers import ASGD
-from taskloss.surrogates import ChainCRF, MaxEntropy, Quadratic
+from taskloss.surrogates import ChainCRF, ConvolutionalFenchelYoung, MaxEntropy, Quadratic
 
 LABELS = np.array(["a", "b", "c"])
 RNG = np.random.default_rng(3)
@@ -93,9 +94,13 @@ SHARED = pytest.mark.parametrize("shared", [True, False], ids=["table", "tables"
 @KINDS
 @SHARED
 @pytest.mark.parametrize("partial", [False, True], ids=["whole", "partial"])
-@pytest.mark.parametrize("surrogate", [MaxEntropy(), Quadratic()], ids=["max-entropy", "quadratic"])
+@pytest.mark.parametrize(
+    "surrogate",
+    [MaxEntropy(), Quadratic(), ConvolutionalFenchelYoung("quadratic", ChainHamming(3))],
+    ids=["max-entropy", "quadratic", "convolved"],
+)
 def test_gradient_hessian_and_parts_of_the_risk(kind, shared, partial, surrogate):
-    if partial and isinstance(surrogate, Quadratic):
+    if partial and not isinstance(surrogate, MaxEntropy):
         pytest.skip("moments cannot be fitted to labels that are missing; the refusal is tested below")
     risk, draw = problem(kind, shared, partial, surrogate)
     v, u, h = draw(), draw(), 1e-5
@@ -287,6 +292,38 @@ def test_surrogates_that_fit(face, name):
         two = {"parents": [[-1, 0]] * 2} if shape else {}
         with pytest.raises(ValueError, match="knows no forbidden transitions"):
             kind(surrogate=name, forbidden=[("c", "a")]).fit([np.eye(2)] * 2, [["a", "b"], ["b", "c"]], **two)
+
+
+@pytest.mark.parametrize("loss", [ChainHamming(), COST], ids=["hamming", "costs"])
+def test_a_convolved_surrogate_decides_by_its_law(face, loss):
+    """Its moments are those of a quadratic program over all labellings, and what it decides is optimal for them."""
+    kind, (X, y), shape = face
+    few = [i for i, labels in enumerate(y) if len(labels) <= 3]
+    trees = {"parents": [shape["parents"][i] for i in few]} if shape else {}
+    X, y = [X[i] for i in few], [y[i] for i in few]
+    tagger = kind(loss, surrogate="convolutional-fenchel-young", alpha=0.01).fit(X, y, **trees)
+    z, risks, moments = (f(X, **trees) for f in (tagger.predict, tagger.expected_loss, tagger.predict_moments))
+    inputs = tagger._read(X, trees.get("parents")).inputs
+    v = tagger.hypothesis_.predict(tagger.theta_, inputs)
+    for i in range(8):
+        nodes = slice(inputs.forest.offsets[i], inputs.forest.offsets[i + 1])
+        order = np.arange(len(y[i])) if not trees else read_forest(np.array([0, len(y[i])]), [trees["parents"][i]])[1]
+        parents = inputs.forest.parents[nodes] - nodes.start
+        one = loss.bind(3).on(Tree(3, np.maximum(parents, -1).tolist()))
+        outputs = one.outputs()
+        psi, scores = one.psi(outputs), one.tree().join(v.nodes[nodes], np.repeat(v.edges[None], len(parents) - 1, 0))
+        # min |scores + psi^T pi|^2 / 2 over laws pi: a large weight on the row that sums to one
+        found = nnls(np.vstack([psi.T, np.full(len(psi), 1e4)]), np.append(-scores, 1e4))[0]
+        mu = scores + psi.T @ (found / found.sum())
+        codes = np.searchsorted(one.output_names(LABELS), np.asarray(z[i])[order])
+        risk = psi @ mu
+        np.testing.assert_allclose(risk[(outputs == codes).all(1)], risk.min(), atol=1e-5)
+        np.testing.assert_allclose(risks[i], risk.min(), atol=1e-5)
+        np.testing.assert_allclose(np.sort(moments[i]), np.sort(mu), atol=1e-5)
+    with pytest.raises(ValueError, match="no sum over neighbours: use ChainHamming or ChainCost"):
+        kind(SequenceZeroOne(), surrogate="convolutional-fenchel-young").fit(X, y, **trees)
+    with pytest.warns(tl.ConsistencyWarning, match="was fitted for"):
+        tagger.predict(X, ABSTAIN, **trees)
 
 
 @pytest.mark.parametrize("name", ["multinomial", "cumulative-link", "independent", "all-thresholds", "row-multinomial"])

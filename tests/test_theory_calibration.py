@@ -122,7 +122,7 @@ def test_multinomial_and_cumulative_link_in_closed_form(k):
             eps = share * scale
             expected = zeta_bar(eps / scale)
             assert zeta(eps) == pytest.approx(expected, abs=1e-12)
-            solved = min(zeta._programs.solve(z, other, eps).value for z, other in itertools.permutations(range(k), 2))
+            solved = min(zeta.programs.solve(z, other, eps).value for z, other in itertools.permutations(range(k), 2))
             assert solved == pytest.approx(expected, abs=1e-5)
 
 
@@ -234,7 +234,7 @@ def test_two_label_bound_is_below_every_program(seed):
     zeta = calibration(random_loss(seed, (4, 4)), Multinomial())
     bounds = two_point_bounds(zeta.problem.table, 0.15)
     for z, other in itertools.permutations(range(4), 2):
-        assert bounds[z, other] <= zeta._programs.solve(z, other, 0.15).value + 1e-9
+        assert bounds[z, other] <= zeta.programs.solve(z, other, 0.15).value + 1e-9
 
 
 def test_form_is_the_surrogates_own_divergence():
@@ -325,12 +325,12 @@ def test_upper_bound_is_quadratic_near_zero():
 
 def test_symmetry_saves_programs_and_changes_nothing():
     zeta = calibration(Hamming(3), Independent())
-    assert len(zeta._representatives) == 3  # Hamming distances 1, 2 and 3
-    everyone = min(zeta._programs.solve(z, o, 0.4).value for z, o in itertools.permutations(range(8), 2))
+    assert len(zeta.representatives) == 3  # Hamming distances 1, 2 and 3
+    everyone = min(zeta.programs.solve(z, o, 0.4).value for z, o in itertools.permutations(range(8), 2))
     assert zeta.numeric(0.4).value == pytest.approx(everyone, abs=1e-8)
-    assert len(calibration(ZeroOne(12), OneVsAll())._representatives) == 1
-    assert len(calibration(*matching(4))._representatives) == 4  # cycle types of a permutation other than the identity
-    assert len(calibration(random_loss(0, (5, 5)), Quadratic())._representatives) == 20
+    assert len(calibration(ZeroOne(12), OneVsAll()).representatives) == 1
+    assert len(calibration(*matching(4)).representatives) == 4  # cycle types of a permutation other than the identity
+    assert len(calibration(random_loss(0, (5, 5)), Quadratic()).representatives) == 20
 
 
 # -- envelope and inverse --------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def certify(zeta, eps, z, other):
     """zeta(eps) with its witness; of one pair alone where all of them take long."""
     if is_quick(zeta):
         return zeta.exact(eps)
-    programs = zeta._programs
+    programs = zeta.programs
     found = programs.solve(z, other, eps)
     return replace(witness(programs, z, other, eps, found.u_prime, found.u), lower=found.lower)
 

@@ -63,7 +63,7 @@ def test_interval_is_narrow_and_below_local_descent(seed):
     found = zeta.exact(0.2)
     assert not found.exact
     assert found.gap <= 1.1e-4 * found.value
-    programs = zeta._programs
+    programs = zeta.programs
     starts = [programs.solve(z, other, 0.2) for z, other in itertools.permutations(range(6), 2)]
     ends = [descend(programs, start, 0.2).value for start in starts if start.u is not None and start.lower <= 0.5]
     assert found.lower <= min(ends) * (1 + 1e-9)
@@ -73,7 +73,7 @@ def test_interval_is_narrow_and_below_local_descent(seed):
 def test_boxes_cover_their_parent_and_raise_the_bound():
     zeta = random_zeta(1, 8)
     found = zeta.exact(0.3)
-    start = zeta._programs.solve(found.z, found.z_other, 0.3)
+    start = zeta.programs.solve(found.z, found.z_other, 0.3)
     dual = Dual(zeta.problem, found.z, found.z_other, 0.3)
     node = dual.root(start.u_prime, start.u, np.inf)
     assert node.bound <= found.value

@@ -304,7 +304,6 @@ def test_bad_input_is_named():
 
 def test_the_picture_shows_the_band():
     matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
     found = margin_distribution(ZeroOne(2), uniform_margins(np.random.default_rng(0), 300))
     ax = found.plot()
     t, share = ax.get_lines()[0].get_data()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
 
 from taskloss.losses import Absolute, CostMatrix, Hamming, ZeroOne  # noqa: E402
 from taskloss.surrogates import AllThresholds, CumulativeLink, Multinomial, OneVsAll, Surrogate  # noqa: E402

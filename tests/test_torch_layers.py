@@ -275,7 +275,7 @@ def test_bad_parameters_of_a_crf():
         broken.transitions[0, 0] = math.nan
     with pytest.raises(ValueError, match="Scores of pairs must be finite"):
         crf_call(crf=broken)
-    with pytest.raises(ValueError, match="num_tags must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_tags must be a whole number of at least one, got 0"):
         CRF(0)
     with pytest.raises(ValueError, match="forbidden must list pairs"):
         CRF(3, forbidden=[(None, None)])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
 from . import hypotheses, losses, margins, model_files, polytopes, progress, solvers, streams, surrogates
+from .data.costs import example_costs
 from .data.sequences import Packed
+from .decisions import decide, expected_loss
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -23,6 +25,7 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
     from . import theory
@@ -42,12 +45,17 @@ __all__ = [
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
+    "decide",
+    "estimate_prior",
+    "example_costs",
+    "expected_loss",
     "hypotheses",
     "losses",
     "margins",
     "model_files",
     "polytopes",
     "progress",
+    "reweigh",
     "solvers",
     "streams",
     "surrogates",

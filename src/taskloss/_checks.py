@@ -6,10 +6,13 @@ import contextlib
 import functools
 import inspect
 import numbers
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sized
-from typing import Any
+import os
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set, Sized
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import _num_samples
 
 _LARGEST = 1 << 31  # sizes beyond it are no sizes of anything that fits in memory
 
@@ -42,6 +45,12 @@ def check_place(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be the name or the place of a column, got {value!r}.")
 
 
+def check_file(file: Any) -> None:
+    """A path, or something that can be read."""
+    if not ((isinstance(file, str | os.PathLike) and os.fspath(file)) or hasattr(file, "read")):
+        raise TypeError(f"file must be a path or an open file, got {file!r}.")
+
+
 def check_flag(name: str, value: Any) -> None:
     """True or False, also as NumPy has them, or 0 and 1."""
     if not (isinstance(value, bool | np.bool_) or (_is_whole(value) and value in (0, 1))):
@@ -60,7 +69,7 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
         array = np.asarray(value)
         if array.dtype.kind in "biuf":
             return array.astype(float, copy=False)
-        if array.dtype.kind == "O":
+        if array.dtype.kind == "O" and not any(item is None for item in array.flat):  # NumPy would make NaN of it
             return array.astype(float)
         problem = f"got {'complex numbers' if array.dtype.kind == 'c' else f'values of type {array.dtype}'}"
     except (TypeError, ValueError, OverflowError) as error:
@@ -68,30 +77,37 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     raise ValueError(f"{name} must be {what} in an array: {problem}.")
 
 
-# How NumPy's own errors begin where values make no array; scikit-learn lets them through without a word on whose they are.
-_OF_NUMPY = (
-    "The truth value",
-    "could not convert",
-    "float() argument",
-    "setting an array",
-    "only ",
-    "must be real",
-    "int() argument",
-    "at least one array",
-    "'<' not supported",
-)
+def check_floats(name: str, value: Any) -> None:
+    """An array of floating-point numbers, of NumPy or torch."""
+    dense = hasattr(value, "shape") and not (hasattr(value, "columns") or isinstance(value, np.ma.MaskedArray))
+    if not dense or hasattr(value, "nnz") or hasattr(value, "index"):
+        raise ValueError(f"{name} must be an array of floating-point numbers, of NumPy or torch, got {value!r}.")
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "f":
+        real_array(name, value)
+        raise ValueError(f"{name} must be floating-point numbers, got values of type {value.dtype}.")
+
+
+def names_one(sentence: str, names: Iterable[str]) -> bool:
+    """Whether a sentence has one of these names in it, as a word of its own."""
+    return re.search(rf"(?<![A-Za-z_.])({'|'.join(names)})(?![A-Za-z_])", sentence) is not None
 
 
 @contextlib.contextmanager
-def said_of(what: str) -> Iterator[None]:
-    """What NumPy says of values that make no array, said of an argument: a sentence on it that ends with NumPy's own."""
+def said_of(name: str, what: str) -> Iterator[None]:
+    """What NumPy and scikit-learn say of values without a word on whose they are, said of an argument, or of "X and y"."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        if not str(error).startswith(_OF_NUMPY):
+        if names_one(str(error), name.split(" and ")):
             raise
-        problem = str(error).rstrip(".")
-        raise type(error)(f"{what}: {problem}.") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must {what}: {str(error).rstrip('.')}.") from error
+
+
+def count_examples(name: str, value: Any) -> int:
+    """How many examples an argument holds."""
+    with said_of(name, "hold one entry for each example"):
+        return _num_samples(value)
 
 
 def _or_none(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], None]:
@@ -112,10 +128,15 @@ def _between(name: str, value: Any, low: float, high: float) -> None:
         raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}.")
 
 
+def _vector(name: str, value: Any) -> None:
+    if real_array(name, value).ndim != 1:
+        raise ValueError(f"{name} must be a list of numbers, got {value!r}.")
+
+
 def _no_less_than_zero(name: str, value: Any) -> None:
     array = real_array(name, value)
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ValueError(f"{name} must be finite numbers that are not negative, got {value!r}.")
+    if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError(f"{name} must be a list of finite numbers that are not negative, got {value!r}.")
 
 
 def _polytope(name: str, value: Any) -> None:
@@ -123,6 +144,12 @@ def _polytope(name: str, value: Any) -> None:
 
     if not isinstance(value, Polytope):
         raise ValueError(f"{name} must be a polytope of taskloss.polytopes, got {value!r}.")
+
+
+def _polytopes(name: str, value: Any) -> None:
+    _list(name, value)
+    for factor in value:
+        _polytope(name, factor)
 
 
 def _function(name: str, value: Any) -> None:
@@ -153,7 +180,7 @@ def _list(name: str, value: Any) -> None:
 def _places(name: str, value: Any) -> None:
     """A list of places, -1 for none."""
     _list(name, value)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping | Set):
         raise ValueError(f"{name} must be a list of places, got {value!r}.")
     for place in value:
         check_whole(name, place, -1)
@@ -175,7 +202,7 @@ def _seed(name: str, value: Any) -> None:
         )
 
 
-def _names(name: str, value: Any) -> None:
+def check_names(name: str, value: Any) -> None:
     """A list of labels, each of which can be told from the others."""
     _list(name, value)
     if hasattr(value, "columns") or not all(isinstance(label, Hashable) for label in value):
@@ -205,6 +232,7 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(["step", "cap"], _or_none(check_number, above=0)),
     **dict.fromkeys(["low", "coef0"], check_number),
     **dict.fromkeys(["unary", "pairwise", "allowed", "state_weights"], _or_none(real_array)),
+    "factors": lambda name, value: _polytopes(name, value),
     **dict.fromkeys(["polytope", "domain"], _or_none(lambda name, value: _polytope(name, value))),
     "shared": lambda name, value: None if isinstance(value, str) and value == "deprecated" else check_flag(name, value),
     "tol": _tolerance,
@@ -219,8 +247,9 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "kernel_params": _or_none(lambda name, value: _mapping(name, value)),
     "candidates": _or_none(lambda name, value: _list(name, value)),
     "separator": lambda name, value: _words(name, value),
-    "order": _or_none(lambda name, value: _names(name, value)),
-    "parts": _or_none(lambda name, value: _list(name, value)),
+    "order": _or_none(lambda name, value: check_names(name, value)),
+    **dict.fromkeys(["labels", "parts"], _or_none(lambda name, value: _list(name, value))),
+    "function": lambda name, value: _function(name, value),
     "parents": _or_none(lambda name, value: _places(name, value)),
     "transition_features": lambda name, value: None if isinstance(value, str) or value is None else _list(name, value),
     "tree": _or_none(lambda name, value: _paths(name, value)),
@@ -234,6 +263,8 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "unmatched": _text(None, "columns", "both"),
     "centres": _text("uniform", "leverage"),
     "decoding": _text("moments", "map"),
+    "discounts": lambda name, value: _vector(name, value),
+    "calibration": _text(None, "sigmoid", "isotonic", "temperature"),
 }
 
 
@@ -259,20 +290,76 @@ def guard(method: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            NotImplementedError,
-            TypeError,
-            ValueError,
-        ) as error:
-            sentence = isinstance(error, ValueError) and str(error).endswith(".")
-            if sentence and not str(error).startswith(_OF_NUMPY):  # somebody has said already what is wrong
-                raise
+        except Exception as error:
             check_hyperparameters(self)
-            self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
+            # Where a sentence names the argument already, somebody has said what is wrong; the part itself is no argument.
+            sentence = str(error).replace(repr(self), "")
+            if not (isinstance(error, ValueError) and names_one(sentence, names)):
+                self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
             raise
 
     return guarded
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# What the arguments of functions on numbers and parts are, by their names.
+ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(["n", "radius", "kappa", "alpha", "tol"], _or_none(check_number, above=0)),
+    **dict.fromkeys(["noise", "bias", "error"], check_number),
+    "constant": _or_none(check_number),
+    **dict.fromkeys(["confidence", "p"], _or_none(_between, low=0, high=1)),
+    **dict.fromkeys(["gamma_p", "time_limit"], _or_none(check_number, above=0)),
+    **dict.fromkeys(["improved", "balance", "verbose"], check_flag),
+    **dict.fromkeys(["norm", "kind", "decision"], _words),
+    "margin": lambda name, value: check_number(name, value, above=0),
+    **dict.fromkeys(["laws", "size"], _or_none(check_whole)),
+    **dict.fromkeys(["matrix", "scores", "v", "data", "distance"], _or_none(lambda name, value: _finite(name, value))),
+    "eps": _or_none(lambda name, value: _level(name, value)),
+    "surrogates": _or_none(_list),
+}
+
+
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that, where it fails without a sentence, says which of its arguments is the cause; nothing is looked at before."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            given = signature.bind(*args, **kwargs).arguments
+            sentence = isinstance(error, TypeError | ValueError) and str(error).endswith((".", ")"))
+            if sentence and names_one(str(error), signature.parameters):
+                raise
+            for name, value in given.items():
+                if name in ARGUMENTS:
+                    ARGUMENTS[name](name, value)
+                elif name in _KINDS:
+                    _check_kind(name, value)
+            raise
+
+    return wrapped
+
+
+# Arguments that are parts, and the folders of these.
+_KINDS = {"loss": "losses", "surrogate": "surrogates", "polytope": "polytopes"}
+
+
+def _finite(name: str, value: Any) -> None:
+    if not np.isfinite(real_array(name, value)).all():
+        raise ValueError(f"{name} contains NaN or infinite values.")
+
+
+def _level(name: str, value: Any) -> None:
+    if not real_array(name, value).size:
+        raise ValueError(f"{name} must be a number or a list of them, got {value!r}.")
+
+
+def _check_kind(name: str, value: Any) -> None:
+    from .registry import Part
+
+    if not (isinstance(value, Part | str) or callable(value) or (name == "loss" and hasattr(value, "__len__"))):
+        raise ValueError(f"{name} must be one of taskloss.{_KINDS[name]}, got {value!r}.")

@@ -159,14 +159,12 @@ def check_figure(path: str) -> None:
 def draw(results: list[Result], path: str) -> None:
     """One bar per task: the share of the argmax's loss that naming the loss saves, with its interval."""
     check_figure(path)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure  # without pyplot, whose backend is the user's to choose
 
     names = [f"{r.task.name}\n{r.task.data}" for r in results]
     share, low, high = (100 * np.array([[r.saved, r.low, r.high] for r in results])).T
-    figure, axes = plt.subplots(figsize=(7.5, 3.8), layout="constrained")
+    figure = Figure(figsize=(7.5, 3.8), layout="constrained")
+    axes = figure.subplots()
     colours = ["#1b7837" if end > 0 else "#999999" for end in low]
     error = np.maximum([share - low, high - share], 0)
     axes.barh(names, share, xerr=error, color=colours, ecolor="#222222", capsize=3, height=0.6)
@@ -184,4 +182,3 @@ def draw(results: list[Result], path: str) -> None:
         )
     axes.margins(x=0.32)
     figure.savefig(path, dpi=150)
-    plt.close(figure)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ._arrays import Array, array_namespace, capped_exp, expit, logit, safe_exp, softplus, xlogx
+from ._checks import check_floats
 from .registry import Part
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Margin", "ModifiedHuber", "Square", "SquaredHinge"]
@@ -24,6 +25,7 @@ class Margin(Part):
     `calibrated` says whether S is phi-calibrated: whether its excess risk is a Bregman divergence for every score v.
     """
 
+    guarded = ("value", "derivative", "second_derivative", "potential", "potential_derivative", "link", "inverse_link")
     calibrated: ClassVar[bool] = True
     bounded: ClassVar[bool] = True  # whether the domain of h is [0, 1] (True) or the whole line (False)
     smooth: ClassVar[bool] = True
@@ -32,6 +34,10 @@ class Margin(Part):
     divergence_form: ClassVar[str | None] = (
         None  # what D_h is: "entropy", "square" or "hellinger"; None: something else
     )
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        for name, value in given.items():
+            check_floats(name, value)
 
     def as_function(self, phi: Any = None, loss: Any = None) -> tuple[Callable[[Any, int], Any], np.ndarray, int]:
         """S(v, y) = Phi(y v) for rows of one score and a label's code 0 or 1, the signs as rows, and one score."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import zipfile
 from typing import Any
 
+from ._checks import check_file, check_names
 from .registry import NamesTravel
 
 __all__ = ["FORMAT", "Portable", "load", "save"]
@@ -49,7 +51,7 @@ def load(file: Any, trusted: Any = ()) -> Any:
 
     Parameters
     ----------
-    file : a path.
+    file : a path, or a file opened for reading bytes.
     trusted : names of types, beyond those of this package, NumPy, SciPy and scikit-learn, that may be made. A loss of
         your own, and libraries such as LightGBM, have to be named here.
 
@@ -58,7 +60,12 @@ def load(file: Any, trusted: Any = ()) -> Any:
     Only classes of this package are trusted by themselves, none of its functions.
     """
     skops = _skops()
-    unknown = skops.get_untrusted_types(file=file)
+    check_file(file)
+    check_names("trusted", trusted)
+    try:
+        unknown = skops.get_untrusted_types(file=file)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"file must be a model that `save` has written, and {file!r} is none: {error}.") from error
     foreign = [name for name in unknown if not _is_own_class(name) and name not in trusted]
     if foreign:
         raise ValueError(

@@ -116,12 +116,13 @@ def _to_the_root(unary, e, stride, edge_of, parents, low, length, b, m, bits, po
 
 
 @njit(nogil=True, error_model="numpy", fastmath=_FAST)
-def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine):
+def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mode, pairs, log_z, fine, cells):
     """Beliefs up to the root, marginals down: mu[i] = b[i] * (et r[i]), r[i] = mu[parent] / m[i], m[i] = e b[i].
 
     e holds exp(pairwise - maximum) and et its transpose, shared (stride 0) or one for each edge (stride 1). A tree that
     could underflow is marked in `fine` and left to the caller, as is one without any allowed assignment. In `pairs`,
-    mode 1 adds up r[i] b[i]', in one table or in one for each tree, (e times that is the sum of the edges' marginals) and mode 2 sets each edge's marginals.
+    mode 1 adds up r[i] b[i]', in one table or in one for each tree, (e times that is the sum of the edges' marginals) and mode 2 sets each edge's marginals; mode 3 sets those of some pairs of states, `cells`,
+    as pairs[0, edge, cell].
     """
     n_states, longest = unary.shape[1], _longest(offsets)
     b, m, r = np.empty((longest, n_states)), np.empty((longest, n_states)), np.empty((longest, n_states))
@@ -151,6 +152,9 @@ def sum_product(unary, e, et, stride, edge_of, parents, offsets, weights, mu, mo
                     x = r[i, a]
                     for c in range(n_states):
                         pairs[t, a, c] = x * e[t * stride, a, c] * b[i, c]
+            elif mode == 3:
+                for j in range(len(cells)):
+                    pairs[0, t, j] = r[i, cells[j, 0]] * e[t * stride, cells[j, 0], cells[j, 1]] * b[i, cells[j, 1]]
         if mode == 1:
             _add_outer(r, b, length, pairs[q if len(pairs) > 1 else 0])
 

@@ -19,8 +19,8 @@ class Translator(Protocol):
         """How many labels there are."""
         ...
 
-    def check(self) -> None:
-        """Refuse labels that leave nothing to learn, in one sentence."""
+    def check(self, name: str = "y") -> None:
+        """Refuse labels that leave nothing to learn, in one sentence on the argument that gave them."""
         ...
 
     def encode(self, y: Any) -> np.ndarray:
@@ -39,6 +39,8 @@ class Translator(Protocol):
         """The codes of outputs given by the users' names."""
         ...
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
-        """L(z, y) of outputs given as codes and users' labels; labels that no fit has seen count by their worst."""
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        """L(z, y) of outputs given as codes and users' labels, with costs per example where they are given; labels that no
+        fit has seen count by their worst.
+        """
         ...

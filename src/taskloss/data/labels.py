@@ -24,39 +24,40 @@ class Classes:
     order, or sorting.
     """
 
-    def __init__(self, y: Any, loss: Loss, order: Any = None, ordinal: bool = False):
-        values = _column(y)
+    def __init__(self, y: Any, loss: Loss, order: Any = None, ordinal: bool = False, name: str = "y"):
+        values = _column(y, name)
         names = order if order is not None else loss.label_names()
         if names is None:
             names = ordered_categories(y)
         if names is None:
             if values.dtype.kind not in "biuUS" and not (len(values) and isinstance(values[0], tuple)):
-                with said_of("y must hold labels of one type"):
+                with said_of(name, "hold labels of one type"):
                     check_classification_targets(values)
             names = _unique(values)
             names = _in_order(names) if ordinal else names
-        self.classes = name_array(names)
+        given = listed_by(loss, order, name)
+        self.classes = name_array(names, given)
         if len(set(self.classes.tolist())) != len(self.classes):
-            raise ValueError("The list of labels names one of them twice.")
+            raise ValueError(f"The labels given by {given} name one of them twice.")
 
     @property
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size == 0:
-            raise ValueError("y is empty: 0 samples are too few, at least one of each of two classes is needed.")
+            raise ValueError(f"{name} is empty: 0 samples are too few, at least one of each of two classes is needed.")
         if self.size < 2:
             raise ValueError(
-                f"y has one class only ({self.classes.tolist()[0]!r}): there is nothing to tell apart; at least two classes are needed."
+                f"{name} has one class only ({self.classes.tolist()[0]!r}): there is nothing to tell apart; at least two classes are needed."
             )
 
     def encode(self, y: Any) -> np.ndarray:
         return codes_of(_column(y), self.classes, "label")
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
         codes = codes_of(_column(y), self.classes, None)
-        return _with_worst(loss, z, codes, codes >= 0)
+        return _with_worst(loss, z, codes, codes >= 0, costs)
 
     def outputs(self, loss: Loss) -> np.ndarray:
         return loss.output_names(self.classes)
@@ -65,7 +66,7 @@ class Classes:
         return self.outputs(loss)[z]
 
     def encode_outputs(self, z: Any, loss: Loss) -> np.ndarray:
-        return codes_of(_column(z), self.outputs(loss), "output")
+        return codes_of(_column(z, "outputs"), self.outputs(loss), "output")
 
 
 class LabelSets:
@@ -75,7 +76,7 @@ class LabelSets:
         self.as_sets = _is_sets(y)
         if self.as_sets:
             names = order if order is not None else _unique(name_array([label for row in y for label in row]))
-            self.classes = name_array(names)
+            self.classes = name_array(names, "classes")
         else:
             self.named = hasattr(y, "columns")
             self.classes = np.asarray(y.columns) if self.named else np.arange(y.shape[1])
@@ -88,17 +89,17 @@ class LabelSets:
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size < 1:
-            raise ValueError("y names no label at all.")
+            raise ValueError(f"{name} names no label at all.")
 
     def encode(self, y: Any) -> np.ndarray:
         return self._encode_sets(y, "label")[0] if self.as_sets else self._encode_indicators(y)
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
         if not self.as_sets:
-            return loss(z, self._encode_indicators(y))
-        return _with_worst(loss, z, *self._encode_sets(y, None))
+            return loss.realised(z, self._encode_indicators(y), costs)
+        return _with_worst(loss, z, *self._encode_sets(y, None), costs)
 
     def _encode_sets(self, y: Any, what: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Indicators, and whether every label of a row is known."""
@@ -138,10 +139,18 @@ class LabelSets:
         return self.encode(z)
 
 
-def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False) -> Translator:
-    """The translator between y and a loss's codes; with `ordinal`, strings need an order that means something."""
+def listed_by(loss: Loss, order: Any, name: str = "y") -> str:
+    """The argument that says which labels there are."""
+    if order is not None:
+        return "order"
+    return name if loss.label_names() is None else "loss"
+
+
+def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False, name: str = "y") -> Translator:
+    """The translator between y and a loss's codes; with `ordinal`, strings need an order that means something. `name` is the
+    argument in which users gave y."""
     if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
     if loss.kind == "indicator":
         if not (_is_sets(y) or sparse.issparse(y) or hasattr(y, "columns")):
             y = _indicators(y)
@@ -151,7 +160,7 @@ def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False) -> 
             )
         return LabelSets(y, loss, order)
     check_kind(loss)
-    return Classes(y, loss, order, ordinal)
+    return Classes(y, loss, order, ordinal, name)
 
 
 def _indicators(y: Any) -> np.ndarray:
@@ -175,15 +184,15 @@ def check_kind(loss: Loss) -> None:
         raise ValueError(f"{loss!r} is a loss on a {loss.kind}: use {other}.")
 
 
-def _column(y: Any) -> np.ndarray:
+def _column(y: Any, name: str = "y") -> np.ndarray:
     if isinstance(y, list) and y and isinstance(y[0], tuple):
         return name_array(y)
-    with said_of("y must hold one label for each example"):
+    with said_of(name, "be a list of labels"):
         values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("Input y contains NaN or infinity: every example needs a label.")
+        raise ValueError(f"Input {name} contains NaN or infinity: every example needs a label.")
     if values.dtype.kind == "O" and any(map(absent, values.tolist())):
-        raise ValueError("Input y contains NaN or None: every example needs a label.")
+        raise ValueError(f"Input {name} contains NaN or None: every example needs a label.")
     return values
 
 
@@ -250,12 +259,13 @@ def _in_order(names: np.ndarray) -> np.ndarray:
         return names
 
 
-def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray, costs: Any = None) -> np.ndarray:
     """L(z, y) where the label is known; elsewhere the largest loss that z can have."""
     if known.all():
-        return loss(z, y)
-    out = np.empty(len(z))
-    out[known], out[~known] = loss(z[known], y[known]), loss.worst(z[~known])
+        return loss.realised(z, y, costs)
+    out, costs = np.empty(len(z)), None if costs is None else np.asarray(costs)
+    out[known] = loss.realised(z[known], y[known], None if costs is None else costs[known])
+    out[~known] = loss.worst(z[~known], None if costs is None else costs[~known])
     return out
 
 
@@ -269,9 +279,16 @@ def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndar
     if values.dtype.kind == "O" or known.dtype.kind == "O":
         try:
             index = {label: code for code, label in enumerate(known.tolist())}
+        except TypeError as error:
+            raise ValueError(
+                f"A label in classes or y must be a string, a number or a tuple of these: {error}."
+            ) from error
+        try:
             codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
         except TypeError as error:
-            raise ValueError(f"A label must be a string, a number or a tuple of these: {error}.") from error
+            raise ValueError(
+                f"A label of y, or an output, must be a string, a number or a tuple of these: {error}."
+            ) from error
     elif _family(values) != _family(known):
         codes = np.full(len(values), -1)
     else:

@@ -27,16 +27,18 @@ def pair_tables(X: Any, features: Any, unmatched: str | None) -> list[np.ndarray
     for i, table in enumerate(tables):
         if table.ndim != 3 or 0 in table.shape:
             raise ValueError(
-                f"Example {i} must be a pair of node-feature arrays, or an array (rows, columns, features), none of them empty; got shape {table.shape}."
+                f"Example {i} of X must be a pair of node-feature arrays, or an array (rows, columns, features), none of them empty; got shape {table.shape}."
             )
         if not np.isfinite(table).all():
-            raise ValueError(f"Example {i} contains NaN or infinite features.")
+            raise ValueError(f"Example {i} of X contains NaN or infinite features.")
         if table.shape[2] != tables[0].shape[2]:
-            raise ValueError(f"Example {i} has {table.shape[2]} features and the first example {tables[0].shape[2]}.")
+            raise ValueError(
+                f"Example {i} of X has {table.shape[2]} features and the first example {tables[0].shape[2]}."
+            )
         m, n = table.shape[:2]
         if (unmatched is None and m != n) or (unmatched == "columns" and m > n):
             raise ValueError(
-                f"Example {i} has {m} rows and {n} columns, so that not every node can be matched: pass unmatched='columns' where "
+                f"Example {i} of X has {m} rows and {n} columns, so that not every node can be matched: pass unmatched='columns' where "
                 "columns may be left over, or unmatched='both' where rows may match nothing too."
             )
     return tables
@@ -54,7 +56,7 @@ def _table(x: Any, features: Any, i: int) -> np.ndarray:
     if make is None:
         raise ValueError(f"features must be one of {', '.join(_FEATURES)} or a function, got {features!r}.")
     if not callable(features) and a.shape[1:] != b.shape[1:]:
-        raise ValueError(f"Example {i}: the nodes of its two graphs have {a.shape[1]} and {b.shape[-1]} features.")
+        raise ValueError(f"Example {i} of X: the nodes of its two graphs have {a.shape[1]} and {b.shape[-1]} features.")
     return real_array("The result of features", make(a, b))
 
 

@@ -26,9 +26,9 @@ class Objects:
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size == 0:
-            raise ValueError("y is empty: at least one label is needed.")
+            raise ValueError(f"{name} is empty: at least one label is needed.")
 
     def encode(self, y: Any) -> np.ndarray:
         return _codes(y, self._codes, "label")
@@ -47,7 +47,9 @@ class Objects:
             known.setdefault(identity(one), code)
         return _codes(z, known, "output")
 
-    def losses(self, loss: Any, z: np.ndarray, y: Any) -> np.ndarray:
+    def losses(self, loss: Any, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        if costs is not None:
+            return loss.realised(z, self.encode(y), costs)
         return loss.pairs(self.outputs(loss)[z], y)  # the function knows labels that no fit has seen
 
 

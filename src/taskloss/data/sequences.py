@@ -204,20 +204,32 @@ def _named(item: Any) -> tuple[list[str], list[float]]:
 
 
 class SequenceLabels:
-    """One label per position, of any type; None or NaN where it was not observed."""
+    """One label per position, of any type; None, NaN or the label to be ignored where it was not observed."""
 
-    def __init__(self, y: Any, classes: Any = None):
+    def __init__(self, y: Any, classes: Any = None, ignore: Any = None):
+        self.ignore = ignore
         values = _flat(y)
-        seen = values[~_missing(values)]
-        self.classes = name_array(_unique(seen).tolist() if classes is None else classes)
+        seen = values[~self._missing(values)]
+        name = "y" if classes is None else "classes"
+        self.classes = name_array(_unique(seen).tolist() if classes is None else classes, name)
         if len(self.classes) < 2:
             raise ValueError(
-                f"y has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
+                f"{name} has {len(self.classes)} different labels: there is nothing to tell apart; at least two are needed."
             )
 
     @property
     def size(self) -> int:
         return len(self.classes)
+
+    def _missing(self, values: np.ndarray) -> np.ndarray:
+        return _missing(values) | self.ignored(values)
+
+    def ignored(self, y: Any) -> np.ndarray:
+        """Whether each label is the one to be ignored."""
+        values = y if isinstance(y, np.ndarray) and y.dtype == object else _flat(y)
+        if self.ignore is None:
+            return np.zeros(len(values), dtype=bool)
+        return np.fromiter((value == self.ignore for value in values), dtype=bool, count=len(values))
 
     def encode(self, y: Any, offsets: np.ndarray, partial: bool = False, unseen: bool = False) -> np.ndarray:
         """Codes of all positions, -1 where a label is missing, or one that no fit has seen, and may be."""
@@ -232,8 +244,8 @@ class SequenceLabels:
                 raise ValueError(f"Sequence {i} has {wanted[i]} positions in X, but {lengths[i]} labels in y.")
         if len(values) != offsets[-1]:
             raise ValueError(f"X has {offsets[-1]} positions, but y has {len(values)} labels.")
-        missing = _missing(values)
-        if missing.any() and not partial:
+        missing = self._missing(values)
+        if (missing & ~self.ignored(values)).any() and not partial:
             raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
         codes = np.full(len(values), -1)
         codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, None if unseen else "label")
@@ -354,7 +366,7 @@ def _check_widths(widths: list[int]) -> None:
     odd = [i for i, width in enumerate(widths) if width != widths[0]]
     if odd:
         raise ValueError(
-            f"Sequence {odd[0]} has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
+            f"Sequence {odd[0]} of X has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
         )
 
 

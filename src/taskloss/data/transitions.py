@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from .._checks import is_list
 from ..polytopes._forest import Forest, Limits
 
 
@@ -16,7 +18,8 @@ def read_forbidden(forbidden: Any, classes: np.ndarray) -> Limits:
     k = len(classes)
     table = np.zeros((k + 1, k + 1))  # the last row is the start, the last column the end
     index = {label: i for i, label in enumerate(classes.tolist())} | {None: k}
-    for pair in forbidden if hasattr(forbidden, "__iter__") else [forbidden]:
+    many = isinstance(forbidden, Iterator) or is_list(forbidden)
+    for pair in forbidden if many else [forbidden]:
         if isinstance(pair, str) or np.shape(pair)[:1] != (2,) or all(label is None for label in pair):
             raise ValueError(f"forbidden must list pairs (label, next label), with None for an end; got {pair!r}.")
         before, after = (index.get(label) for label in pair)

@@ -16,7 +16,7 @@ def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.nd
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be one number for each of the {n} {what}: {error}.") from error
     if weights.ndim == 0 and np.isfinite(weights) and weights > 0:
-        return np.full(n, float(weights))
+        weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight must be one number for each of the {n} {what}, got an array of shape {weights.shape}."

@@ -1,8 +1,9 @@
 """The scikit-learn faces: they put the parts together and hold what was fitted."""
 
+from .base import ConsistencyWarning
 from .decoded import DecodedClassifier
 from .faces import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
-from .general import ConsistencyWarning, TaskLossEstimator
+from .general import TaskLossEstimator
 from .kernel import KernelPredictor
 from .matching import Matcher
 from .ranking import Ranker

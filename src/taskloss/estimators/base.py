@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_number, said_of
+from .._checks import check_hyperparameters, check_number, count_examples, said_of
 from ..data.base import Translator
+from ..data.costs import example_costs
 from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -21,11 +24,28 @@ from ..losses.base import Loss
 from ..losses.tabular import CostMatrix, ZeroOne
 from ..model_files import Portable
 from ..objectives import Monitor, Options, ScoreRisk, minimise
+from ..priors import reweigh
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
+from ..surrogates.base import Surrogate
 from .validation import Judge, hold_out
 
+COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
+
+
+class ConsistencyWarning(UserWarning):
+    """The surrogate does not determine the moments that decoding needs."""
+
+
+def warn_of_ties(surrogate: Surrogate, loss: Loss) -> None:
+    """Say that another loss than the fitted one, or its costs, are decided from moments that stand still where outputs tie."""
+    warnings.warn(
+        f"{type(surrogate).__name__} was fitted for {loss!r}: its moments are the same wherever two outputs tie for that loss, "
+        "and other losses or costs are decided from these moments; fit with that loss, or with a surrogate whose potential is differentiable.",
+        ConsistencyWarning,
+        stacklevel=4,
+    )
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -100,12 +120,23 @@ class Minimiser:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Stored models have what predictions need: a kernel's eigenvectors are n x n, and a fit makes them anew."""
+        state = cast(dict[str, Any], super().__getstate__())
+        if "theta_" not in state:
+            return state
+        hypothesis = self.hypothesis_.expanded()
+        if hypothesis is self.hypothesis_:
+            return state
+        theta = self.hypothesis_.expand(self.theta_)
+        return {**state, "hypothesis_": hypothesis, "theta_": theta, "solution_": replace(self.solution_, theta=theta)}
+
     # -- what a fit with trees or a network has ----------------------------------------------------------------------
 
     @property
     def _found(self) -> Any:
         check_is_fitted(self)
-        return getattr(self.theta_, "node", self.theta_)
+        return self.hypothesis_.self_trained(self.theta_)
 
     @property
     def _ensemble(self) -> Ensemble:
@@ -139,27 +170,43 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     loss_: Loss
     labels_: Translator
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
 
-    def predict(self, X: Any, loss: Any = None, costs: Any = None) -> Any:
+    def predict(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> Any:
         """The outputs of least expected loss.
 
         loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
         differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
-        for label sets (n, labels), a price for each label that is predicted.
+        for label sets (n, labels), a price for each label that is predicted. Or a function of X that returns one, or a
+        formula on its columns, {"miss": "amount", "review": 10}; see `taskloss.example_costs`.
+        class_prior: the shares of the labels among these examples, where they differ from those of the fit: numbers in the
+        order of classes_, a mapping from label to share, or an estimate; moments are reweighed, then decoded
+        (`taskloss.reweigh`). train_prior: the shares that the fit saw, where that is not `class_prior_`.
         """
-        loss, z, _ = self._decide(X, loss, costs)
+        costs = self._costs(costs, X, loss)
+        loss, z, _ = self._decide_for(X, loss, costs, class_prior, train_prior)
         return self.labels_.translate(z, loss)
 
-    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
-        """The expected loss of each prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
-        loss, z, mu = self._decide(X, loss, costs)
+    def expected_loss(
+        self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
+    ) -> np.ndarray:
+        """The expected loss of each prediction, as the fitted moments estimate it; other arguments as in `predict`."""
+        costs = self._costs(costs, X, loss)
+        loss, z, mu = self._decide_for(X, loss, costs, class_prior, train_prior)
         return loss.risk(z, mu, costs)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction."""
-        loss, z, _ = self._decide(X, None, None)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
+        costs = self._costs(costs, X, None)
+        loss, z, _ = self._decide(X, None, costs)
         check_lengths(len(z), y)
-        losses = self.labels_.losses(loss, z, y)
+        losses = self.labels_.losses(loss, z, y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def predict_moments(self, X: Any) -> np.ndarray:
@@ -175,6 +222,32 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
+
+    def _costs(self, costs: Any, X: Any, loss: Any) -> Any:
+        """Costs per example as an array."""
+        if costs is None or isinstance(costs, np.ndarray):
+            return costs
+        loss = self._loss_for(loss)
+        return example_costs(X, costs, self.labels_.classes, self.labels_.outputs(loss))
+
+    def _decide_for(
+        self, X: Any, loss: Any, costs: Any, class_prior: Any, train_prior: Any
+    ) -> tuple[Loss, np.ndarray, np.ndarray]:
+        """`_decide` where the shares of the labels are others than those of the fit."""
+        if class_prior is None:
+            if train_prior is not None:
+                raise ValueError("train_prior says what the fit saw: give class_prior=..., the shares in use, too.")
+            return self._decide(X, loss, costs)
+        loss, mu = self._loss_and_moments(loss, X)
+        if loss.kind != "classes":
+            raise ValueError(f"class_prior is for one label per example, and {loss!r} is on label sets.")
+        trained = getattr(self, "class_prior_", None) if train_prior is None else train_prior
+        if trained is None:
+            raise ValueError(
+                f"{type(self).__name__} has seen no labels at its fit: pass train_prior=..., the shares of the labels that the model was fitted to."
+            )
+        mu = loss.moments(reweigh(loss.probabilities(mu), class_prior, trained, self.labels_.classes))
+        return loss, loss.decode(mu, costs), mu
 
     def _decide(self, X: Any, loss: Any, costs: Any) -> tuple[Loss, np.ndarray, np.ndarray]:
         """A loss, fitted or another, the outputs decided for it, and its moments."""
@@ -195,7 +268,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss = resolve_loss(loss)
         if loss.kind != self.loss_.kind:
             raise ValueError(
-                f"{loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
+                f"loss={loss!r} needs labels of another kind ({loss.kind}) than this estimator was fitted on ({self.loss_.kind})."
             )
         return loss.bind_names(self.labels_.classes).bind(self.labels_.size).embedded_like(self.loss_)
 
@@ -232,13 +305,13 @@ def check_lengths(n: int, y: Any) -> None:
     """As many labels as examples."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if _num_samples(y) != n:
-        raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+    if (found := count_examples("y", y)) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {found}.")
 
 
 def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:
     """X as scikit-learn checks it; what NumPy says of values that are no numbers is said of X."""
-    with said_of("X must hold numbers, one row for each example"):
+    with said_of("X", "hold numbers, one row for each example"):
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
 

@@ -9,10 +9,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters
-from ..data.labels import labels_for, ordered_categories
-from ..losses.base import name_array
-from .base import OF_FEATURES, Decoder, as_loss, keep_found
+from .._checks import check_hyperparameters, count_examples, said_of
+from ..data.base import Translator
+from ..data.labels import labels_for, listed_by, ordered_categories
+from ..data.weights import example_weights
+from ..losses.base import Loss, name_array
+from .base import OF_FEATURES, Decoder, as_loss, check_lengths, keep_found
 
 
 class DecodedClassifier(Decoder):
@@ -52,14 +54,19 @@ class DecodedClassifier(Decoder):
         check_hyperparameters(self)
         loss = as_loss(self.loss)
         labels = labels_for(loss, y, self.order)
-        labels.check()
+        labels.check(listed_by(loss, self.order))
         labels.encode(y)
+        check_lengths(count_examples("X", X), y)
         if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
+            fit_params["sample_weight"] = example_weights(sample_weight, count_examples("y", y))
         estimator = self._make_estimator()
         if self.calibration is not None or not self.prefit:
-            estimator.fit(X, y, **fit_params)
+            with said_of("X and y", f"be what {type(estimator).__name__} takes"):
+                estimator.fit(X, y, **fit_params)
         self._settle(estimator, ordered_categories(y))
+        if not self.prefit:  # whose own labels nobody has shown
+            weights = example_weights(sample_weight, len(y))
+            self.class_prior_ = np.bincount(self.labels_.encode(y), weights, self.labels_.size) / weights.sum()
         return self
 
     def _make_estimator(self) -> Any:
@@ -75,35 +82,36 @@ class DecodedClassifier(Decoder):
         if self.calibration is None:
             if not hasattr(base, "predict_proba"):
                 raise ValueError(
-                    f"{type(base).__name__} has no predict_proba: decoding needs probabilities; pass calibration='sigmoid'."
+                    f"estimator {type(base).__name__} has no predict_proba: decoding needs probabilities; pass calibration='sigmoid'."
                 )
             return base if self.prefit else clone(base)
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.frozen import FrozenEstimator
+        from sklearn.model_selection import check_cv
 
+        with said_of("cv", "be a number of folds or a splitter of scikit-learn's"):
+            check_cv(self.cv)
         return CalibratedClassifierCV(
             FrozenEstimator(base) if self.prefit else clone(base), method=self.calibration, cv=self.cv
         )
 
     def _settle(self, estimator: Any, categories: np.ndarray | None = None) -> None:
         """Take labels from the fitted estimator, their order from what knows it, and fit the loss to them."""
-        loss = as_loss(self.loss)
-        known = name_array(estimator.classes_)
-        orders = (self.order, loss.label_names(), categories, known)
-        labels = labels_for(loss, known, next(order for order in orders if order is not None))
-        columns, bound = labels.encode(known), loss.bind_names(labels.classes).bind(labels.size)
+        bound, labels, columns = settled(as_loss(self.loss), name_array(estimator.classes_), self.order, categories)
         keep_found(self, {name: getattr(estimator, name, None) for name in OF_FEATURES})
         self._columns, self.loss_, self.labels_, self.estimator_ = columns, bound, labels, estimator
 
-    def predict_moments(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of the loss's columns."""
         self._check_fitted()
-        found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
-        mu = np.zeros((len(found), self.labels_.size))
-        mu[:, self._columns] = found
-        return mu
+        with said_of("X", f"be what {type(self.estimator_).__name__} takes"):
+            found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
+        return arranged(found, self._columns, self.labels_.size)
 
-    predict_proba = predict_moments
+    def predict_moments(self, X: Any) -> np.ndarray:
+        """The moments that the probabilities of the labels stand for: these themselves, unless the loss has another embedding."""
+        proba = self.predict_proba(X)  # which settles a fitted estimator's labels
+        return self.loss_.moments(proba)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
@@ -120,3 +128,21 @@ class DecodedClassifier(Decoder):
         else:
             tags.input_tags.sparse = True
         return tags
+
+
+def settled(
+    loss: Loss, known: np.ndarray, order: Any = None, categories: np.ndarray | None = None
+) -> tuple[Loss, Translator, np.ndarray]:
+    """A loss brought to the labels of columns of probabilities, in the order of what knows it, and the code of each column."""
+    orders = (order, loss.label_names(), categories, known)
+    labels = labels_for(loss, known, next(order for order in orders if order is not None))
+    return loss.bind_names(labels.classes).bind(labels.size), labels, labels.encode(known)
+
+
+def arranged(proba: np.ndarray, columns: np.ndarray, size: int) -> np.ndarray:
+    """Columns of probabilities in the order of codes; labels without a column have probability zero."""
+    if np.array_equal(columns, np.arange(size)):
+        return proba
+    law = np.zeros((len(proba), size))
+    law[:, columns] = proba
+    return law

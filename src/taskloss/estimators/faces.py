@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..data.base import Translator
-from ..data.labels import labels_for
+from ..data.labels import labels_for, listed_by
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.thresholds import Thresholds
 from ..losses.base import Loss
@@ -80,9 +80,9 @@ class OrdinalClassifier(TaskLossEstimator):
     def _order(self) -> Any:
         return self.order
 
-    def _make_labels(self, loss: Loss, y: Any) -> Translator:
-        labels = labels_for(loss, y, self.order, ordinal=True)
-        labels.check()
+    def _make_labels(self, loss: Loss, y: Any, name: str = "y") -> Translator:
+        labels = labels_for(loss, y, self.order, ordinal=True, name=name)
+        labels.check(listed_by(loss, self.order, name))
         return labels
 
     def _variants(self, loss: Loss) -> list[Loss]:

@@ -12,13 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.base import Translator
-from ..data.labels import check_kind, labels_for
+from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, first_fit
-from .base import Decoder, Minimiser, check_features, keep, read_more
+from .base import ConsistencyWarning, Decoder, Minimiser, check_features, keep, read_more, warn_of_ties
 from .streaming import Streaming
 from .validation import Judge, given_monitor, held_parts
 
@@ -33,10 +33,6 @@ def _scores_are_per_label(estimator: Any) -> bool:
     raise AttributeError(
         f"{type(estimator).__name__} has {scores} scores for {labels} labels here: use predict_scores."
     )
-
-
-class ConsistencyWarning(UserWarning):
-    """The surrogate does not determine the moments that decoding needs."""
 
 
 class TaskLossEstimator(Streaming, Minimiser, Decoder):
@@ -58,7 +54,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     max_iter : most iterations of the solver.
     class_weight : None, "balanced" or a mapping from label to weight. It changes the law that is learned; to change
         what errors cost, change the loss.
-    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are.
+    warm_start : start from the last fit's parameters; with a kernel only where X is the same, since its coordinates are, and not
+        after a model was stored and loaded.
     verbose : show a progress bar.
 
     Attributes
@@ -68,6 +65,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         the place of x.
     solution_ : status, iterations, value and estimated relative gap of the fit.
     classes_, outputs_ : labels, and what may be predicted.
+    class_prior_ : the shares of the labels that were fitted to, weighed as the examples were.
     """
 
     loss: Any
@@ -132,8 +130,9 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         elif hypothesis.holdout is not None:
             known = codes
             judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)
+        shares = None if codes.ndim != 1 else np.bincount(codes, weights, labels.size) / weights.sum()
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
-        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
+        found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels, "class_prior_": shares}
         self._fit_to(hypothesis, X, risk, found, judge, monitor)
         self.close_stream()
         return self
@@ -141,9 +140,10 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
 
-    def _make_labels(self, loss: Loss, y: Any) -> Translator:
-        labels = labels_for(loss, y, self._order())
-        labels.check()
+    def _make_labels(self, loss: Loss, y: Any, name: str = "y") -> Translator:
+        """The translator of labels that users gave in the argument `name`."""
+        labels = labels_for(loss, y, self._order(), name=name)
+        labels.check(listed_by(loss, self._order(), name))
         return labels
 
     def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
@@ -220,12 +220,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         if loss is None and costs is None:
             v = self.predict_scores(X)
             return self.loss_, self.surrogate_.decide(v), self.surrogate_.inverse_link(v)
-        warnings.warn(
-            f"{type(self.surrogate_).__name__} was fitted for {self.loss_!r}: its moments are the same wherever two outputs tie for that loss, "
-            "and other losses or costs are decided from these moments; fit with that loss, or with a surrogate whose potential is differentiable.",
-            ConsistencyWarning,
-            stacklevel=3,
-        )
+        warn_of_ties(self.surrogate_, self.loss_)
         return super()._decide(X, loss, costs)
 
     def predict_proba(self, X: Any) -> np.ndarray:

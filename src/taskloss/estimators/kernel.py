@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_hyperparameters, real_array
 from ..data.weights import example_weights
@@ -19,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import check_features, check_lengths, keep, keep_found, read_features
+from .base import COSTS, check_features, check_lengths, keep, keep_found, read_features
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -89,10 +89,7 @@ class KernelPredictor(Portable, BaseEstimator):
         alphas = self._check_alphas()
         X, features = self._read(X)
         n = X.shape[0]
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        if _num_samples(y) != n:
-            raise ValueError(f"X and y have different lengths: {n} and {_num_samples(y)}.")
+        check_lengths(n, y)
         if n < 2:
             raise ValueError(f"At least two examples are needed, got n_samples = {n}.")
         weights = example_weights(sample_weight, n)
@@ -113,15 +110,15 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def _check_alphas(self) -> np.ndarray | None:
         check_hyperparameters(self)
-        given = self.alphas if isinstance(self.alpha, str) else [self.alpha]
+        name, given = ("alphas", self.alphas) if isinstance(self.alpha, str) else ("alpha", [self.alpha])
         if isinstance(self.alpha, str) and self.alpha != "loo":
             raise ValueError(f"alpha must be a number above zero or 'loo', got {self.alpha!r}.")
         if given is None:
             return None
-        alphas = np.sort(real_array("alpha", given).ravel())
+        alphas = np.sort(real_array(name, given).ravel())
         if not len(alphas) or not (np.isfinite(alphas).all() and alphas[0] > 0):
             raise ValueError(
-                f"alpha must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
+                f"{name} must be finite and above zero, got {np.asarray(given).tolist()}: without a penalty the weights only "
                 "repeat the training outputs."
             )
         return alphas
@@ -166,6 +163,9 @@ class KernelPredictor(Portable, BaseEstimator):
         check_is_fitted(self)
         return self._average(X, self._fitted.targets, alpha)
 
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
+
     def predict(self, X: Any, loss: Any = None, alpha: float | None = None, costs: Any = None) -> Any:
         """The outputs of least weighted loss.
 
@@ -181,11 +181,11 @@ class KernelPredictor(Portable, BaseEstimator):
         task, mu = self._weigh(X, loss, None, costs)
         return task.expected(mu, costs)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss; higher is better."""
-        z = self.predict(X)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss; higher is better. costs: as in `predict`; decisions are made for them, and judged by them."""
+        z = self.predict(X, costs=costs)
         check_lengths(len(z), y)
-        losses = self._fitted.losses(z, y)
+        losses = self._fitted.losses(z, y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def _weigh(self, X: Any, loss: Any, alpha: float | None, costs: Any) -> tuple[Weighing, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from ..losses.base import Loss, check_prices
 from ..losses.matching import MatchingHamming
 from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
-from .base import keep
+from .base import COSTS, keep
 from .grouped import GroupedEstimator
 from .validation import Judge, given_monitor, held_parts
 
@@ -149,6 +149,9 @@ class Matcher(GroupedEstimator):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
+
     def _loss_for(self, loss: Any) -> MatchingHamming:
         if loss is None:
             return self.loss_
@@ -224,18 +227,19 @@ class Matcher(GroupedEstimator):
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
         return costs if isinstance(costs, np.ndarray) else list(costs)
 
-    def losses(self, X: Any, y: Any, loss: Any = None) -> np.ndarray:
-        """The loss of each example's matching, the share of rows matched wrongly."""
+    def losses(self, X: Any, y: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
+        """The loss of each example's matching, the share of rows matched wrongly, and the prices of its pairs."""
         tables = self._fitted_tables(X)
         y = matchings(y, tables, self.unmatched_)
+        costs = self._prices(costs, len(tables))
         out = np.empty(len(tables))
-        for bound, which, _, _, z in self._decisions(tables, loss):
-            out[which] = bound(z, np.stack([y[i] for i in which]))
+        for bound, which, _, prices, z in self._decisions(tables, loss, costs):
+            out[which] = bound.realised(z, np.stack([y[i] for i in which]), prices)
         return out
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean task loss over examples; higher is better."""
-        losses = self.losses(X, y)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
+        """Minus the mean task loss over examples; higher is better. costs: as in `predict`, which decides for them."""
+        losses = self.losses(X, y, costs=costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))
 
     def __sklearn_tags__(self) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._checks import count_examples, said_of
 from ..data.groups import GroupIds
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -136,10 +137,8 @@ class Ranker(GroupedEstimator):
     def _relevance(self, y: Any, n: int) -> np.ndarray:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        try:
+        with said_of("y", "be one number for each item, its relevance"):
             y = column_or_1d(y, warn=True).astype(float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"The relevance must be one number per item: {error}.") from error
         if len(y) != n:
             raise ValueError(f"X and y have different lengths: {n} and {len(y)}.")
         return check_relevance(y)
@@ -157,7 +156,7 @@ class Ranker(GroupedEstimator):
 
     def predict_moments(self, X: Any, groups: Any = None) -> np.ndarray:
         """The expected normalised gain of each item within its group; without groups, all rows are one."""
-        mu = np.empty(_num_samples(X))
+        mu = np.empty(count_examples("X", X))
         for _, _, rows, part, _ in self._by_size(X, groups, None):
             mu[rows] = part
         return mu
@@ -185,14 +184,14 @@ class Ranker(GroupedEstimator):
 
         loss: another ranking loss on the same moments, such as PrecisionAt at another depth.
         """
-        z = np.empty(_num_samples(X), dtype=np.int64)
+        z = np.empty(count_examples("X", X), dtype=np.int64)
         for _, _, rows, _, found in self._by_size(X, groups, loss):
             z[rows] = found
         return z
 
     def expected_loss(self, X: Any, groups: Any = None, loss: Any = None) -> np.ndarray:
         """The expected loss of each group's ranking as the fitted moments estimate it, in the order of the sorted ids."""
-        found = self._groups(groups, _num_samples(X))
+        found = self._groups(groups, count_examples("X", X))
         out = np.empty(len(found))
         for bound, which, _, mu, z in self._by_size(X, groups, loss):
             out[which] = bound.bayes_risk(z, mu)
@@ -215,7 +214,7 @@ class Ranker(GroupedEstimator):
         losses = self.group_losses(X, y, groups)
         if sample_weight is None:
             return -float(losses.mean())
-        found = self._groups(groups, _num_samples(X))
+        found = self._groups(groups, count_examples("X", X))
         rows = example_weights(sample_weight, len(found.group_of), "rows")
         return -float(np.average(losses, weights=np.bincount(found.group_of, rows) / found.sizes))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..data.sequences import parents_of
+from ..data.spans import Span, SpanScheme, span_threshold
 from ..data.trees import read_forest
+from ..hypotheses.structured import NodeEdgeScores
 from ..polytopes._forest import Forest
+from ..polytopes._spans import Found, SpanLaw, as_precise, best_apart
 from .tagging import Tagger
 
 
@@ -36,6 +40,8 @@ class SequenceTagger(Tagger):
     transition_features : features on which transitions depend, too: None, "all", or a list of columns or of names.
     forbidden : pairs (label, next label) that never occur; None stands for the start or the end of a sequence. A pair
         with a label that y does not have is passed over, as folds may lack rare labels.
+    ignore_label : a label, such as -100, at positions that do not count: a fit takes them as not observed, and in `score`
+        any prediction there is right.
     solver, tol, max_iter, warm_start, verbose : as in TaskLossEstimator.
 
     Attributes
@@ -57,6 +63,83 @@ class SequenceTagger(Tagger):
     >>> SequenceTagger().fit(X, y).predict([[["rain"], ["rain"]]])[0].tolist()
     ['wet', 'wet']
     """
+
+    def predict_spans(
+        self,
+        X: Any,
+        scheme: str = "BIO",
+        *,
+        threshold: float | None = None,
+        costs: Any = None,
+        precision: float | None = None,
+    ) -> list[list[Span]]:
+        """Entities, each with the probability of the whole span: that it begins, ends and is labelled exactly so.
+
+        Parameters
+        ----------
+        X : sequences, as for `predict`.
+        scheme : how labels write spans: "BIO" (IOB2), "IO", "BIOES" or "BILOU"; labels are "O", or a prefix, a dash and a name.
+        threshold : report all spans of at least this probability, above zero. Without it, and without costs and precision,
+            the spans of `predict`.
+        costs : (cost of a span that is false, cost of one that is missed); the threshold is then the first over their sum.
+        precision : report as many spans as may be, the likeliest first, while their mean probability, which is the expected
+            precision on these X, is at least this; of those of probability one half or more.
+
+        Returns
+        -------
+        A list of spans (start, end, label, probability) for each sequence; positions start, ..., end - 1.
+
+        Notes
+        -----
+        With marginals p(t) of positions and p(t, t + 1) of steps, a BIO span has probability p(B at s) prod_t p(I at t + 1 | t) p(not I
+        after e): exact, since the law of a chain is Markov, and without a sum over labellings. Spans that overlap exclude
+        each other; below a threshold of one half, where several may be likely enough, the set of largest sum of (probability -
+        threshold) is kept. "B-X" begins a span and "I-X" goes on with it; an "I-X" that nothing began belongs to none. With a
+        surrogate that fits moments and no law, the formula is applied to the moments.
+        """
+        asked = [
+            name
+            for name, value in (("threshold", threshold), ("costs", costs), ("precision", precision))
+            if value is not None
+        ]
+        if len(asked) > 1:
+            raise ValueError(f"Spans are chosen by one of threshold, costs and precision, got {' and '.join(asked)}.")
+        least = span_threshold(threshold, costs, precision)
+        examples = self._read(X)
+        read = SpanScheme.read(scheme, self.classes_)
+        cells = SpanLaw.cells(read.tags)
+        loss, forest = self._loss_for(None), examples.forest
+        chosen = self._decide(examples, loss, None) if least is None else None
+        if chosen is not None and len(loss.output_names(self.classes_)) != len(self.classes_):
+            raise ValueError(f"{loss!r} has outputs that are no labels: give threshold=..., costs=... or precision=...")
+
+        def work(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> Found:
+            mu, steps = self._inference.moments_at(some, NodeEdgeScores(*scores), cells)
+            law = SpanLaw(some, mu, steps, read.tags)
+            if chosen is not None:
+                start, end, kind = read.spans(chosen[nodes], some.roots)
+                found = Found(start, end, kind, law.of(start, end, kind))
+            else:
+                assert least is not None
+                found = law.above(least)
+                found = Found(*(part[best_apart(found, least)] for part in found)) if least < 0.5 else found
+            return Found(found.start + nodes.start, found.end + nodes.start, *found[2:])
+
+        found = Found(*map(np.concatenate, zip(*self._blocks(examples, work, False), strict=True)))
+        if precision is not None:
+            found = as_precise(found, precision)
+        tree = forest.tree_of[found.start] if len(found.start) else found.start
+        first = forest.offsets[tree]
+        rows = zip(
+            (found.start - first).tolist(),
+            (found.end - first + 1).tolist(),
+            found.kind.tolist(),
+            found.probability.tolist(),
+            strict=True,
+        )
+        spans = [Span(start, end, read.labels[kind], p) for start, end, kind, p in rows]
+        cuts = np.searchsorted(tree, np.arange(len(forest) + 1))
+        return [spans[a:b] for a, b in pairwise(cuts.tolist())]
 
     def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
         if parents is not None or parents_of(X) is not None:
@@ -87,7 +170,7 @@ class TreeTagger(Tagger):
     boundaries : scores of their own for roots and for leaves.
     transition_features : features of the lower end of an edge on which its scores depend, too.
     forbidden : pairs (parent's label, child's label) that never occur; (None, label) for roots, (label, None) for leaves.
-    hypothesis, alpha, fit_intercept, solver, tol, max_iter, warm_start, verbose : as in `SequenceTagger`.
+    hypothesis, alpha, fit_intercept, ignore_label, solver, tol, max_iter, warm_start, verbose : as in `SequenceTagger`.
 
     Attributes
     ----------
@@ -118,7 +201,7 @@ class TreeTagger(Tagger):
         parents = parents_of(X) if parents is None else parents
         if parents is None:
             raise ValueError(
-                "TreeTagger needs parents=..., one array for each tree with -1 at the root, or Packed(rows, offsets, parents); inside "
+                "TreeTagger needs parents=..., one array for each tree of X with -1 at the root, or Packed(rows, offsets, parents); inside "
                 "GridSearchCV call sklearn.set_config(enable_metadata_routing=True) so that they are passed on."
             )
         return read_forest(offsets, parents)

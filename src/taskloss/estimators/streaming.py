@@ -12,13 +12,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples
 
-from .._checks import check_whole
+from .._checks import check_whole, count_examples
 from ..data.labels import labels_for
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
-from ..objectives.scores import Rows, ScoreRisk
+from ..objectives.rows import Rows
+from ..objectives.scores import ScoreRisk
 from ..objectives.stochastic import Chunk
 from ..progress import follow
 from ..solvers.asgd import ASGD, Expansion, Iterates
@@ -108,15 +108,17 @@ class Streaming(Averaging):
         self._check_numbers()  # type: ignore[attr-defined]
         if n_samples is not None:
             check_whole("n_samples", n_samples)
-        if not isinstance(batches, Iterable):
+        if not isinstance(batches, Iterable) or getattr(batches, "shape", None) == ():
             raise TypeError(f"batches must be an iterable of (X, y) or (X, y, sample_weight), got {batches!r}.")
         progress = follow(type(self).__name__, 1.0, self.verbose)
         stream: Stream | None = None
         try:
             for batch in batches:
                 if not isinstance(batch, tuple) or len(batch) not in (2, 3):
-                    raise ValueError("Every batch of a stream must be a tuple (X, y) or (X, y, sample_weight).")
-                if _num_samples(batch[0]) == 0:
+                    raise ValueError(
+                        f"batches must be tuples (X, y) or (X, y, sample_weight), got {type(batch).__name__} among them."
+                    )
+                if count_examples("X", batch[0]) == 0:
                     continue
                 if stream is None:
                     stream = self._open_stream(batch[0], batch[1], classes, n_samples)
@@ -129,7 +131,7 @@ class Streaming(Averaging):
             self.solution_ = replace(self.solution_, status=Status.INTERRUPTED)
             raise Interrupted(self.solution_) from interrupt
         if stream is None:
-            raise ValueError("The stream ended before its first batch: there is nothing to fit.")
+            raise ValueError("batches hold no rows of X: there is nothing to fit.")
         if n_samples is not None and stream.state.seen < n_samples:
             warnings.warn(
                 f"The stream ended after {stream.state.seen} of the {n_samples} examples that n_samples announced: the model is the average over "
@@ -151,7 +153,8 @@ class Streaming(Averaging):
         elif loss.kind == "classes":
             if classes is None and order is None and loss.label_names() is None:
                 raise ValueError("The first call needs classes=..., all labels that may ever come.")
-            labels = self._make_labels(loss, order if classes is None else classes)  # type: ignore[attr-defined]
+            name, known = ("order", order) if classes is None else ("classes", classes)
+            labels = self._make_labels(loss, known, name)  # type: ignore[attr-defined]
         else:
             labels = labels_for(loss, y, classes)
             labels.check()
@@ -214,7 +217,7 @@ class _Fixed:
         self.state.take(Chunk(self.hypothesis, inputs, risk))
 
     def model(self) -> tuple[Hypothesis, np.ndarray]:
-        return self.hypothesis, self.state.mean
+        return self.hypothesis, self.state.mean.copy()  # the mean itself goes on changing, and this is the user's
 
 
 class _Growing:

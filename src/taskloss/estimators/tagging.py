@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -25,7 +25,7 @@ from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
-from .base import Minimiser, keep
+from .base import COSTS, Minimiser, keep, warn_of_ties
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
 
@@ -97,6 +97,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     boundaries: bool
     transition_features: Any
     forbidden: Any
+    ignore_label: Any
     loss_: SequenceLoss
     surrogate_: Surrogate
     reader_: SequenceReader
@@ -115,6 +116,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         boundaries: bool = True,
         transition_features: Any = None,
         forbidden: Any = None,
+        ignore_label: Any = None,
         solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 1000,
@@ -200,7 +202,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         examples = self._examples(X, rows, offsets, parents)
         forest = examples.forest
         y = as_labels(X, y)
-        labels = SequenceLabels(y) if labels is None else labels
+        labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
         loss = clone(_as_loss(self.loss, labels.size))  # of its own: set_params after the fit changes no prediction
@@ -208,7 +210,12 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         limits = read_forbidden(self.forbidden, labels.classes)
         check_transitions(limits, forest, codes, labels.classes)
         surrogate = MaxEntropy() if isinstance(self.surrogate, str) and self.surrogate == "auto" else self.surrogate
-        risk = Forests(clone(Surrogate.resolve(surrogate)), forest, codes, weights, labels.size, limits)
+        surrogate = clone(Surrogate.resolve(surrogate))
+        if not surrogate.differentiable and loss.reads_law:
+            raise ValueError(
+                f"{surrogate!r} decides by the loss's own vectors, and {loss!r} is no sum over neighbours: use ChainHamming or ChainCost."
+            )
+        risk = Forests(surrogate.bind_outputs(loss), forest, codes, weights, labels.size, limits)
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
@@ -244,7 +251,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__}.partial_fit needs a fixed number of features: use hypothesis='nystrom'."
             )
-        reader, labels = (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes))
+        reader, labels = (
+            (self.reader_, self.labels_) if fitted else (None, SequenceLabels(y, classes, self.ignore_label))
+        )
         problem = self._problem(X, y, None, None, reader, labels)
         solver = self._stream_solver(n_samples)
         return open_stream(solver, problem.hypothesis, problem.inputs, labels.size, problem.found)
@@ -262,6 +271,9 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
+    __metadata_request__predict: ClassVar = COSTS
+    __metadata_request__score: ClassVar = COSTS
+
     def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
         """The labels of least expected loss: one array per example, or for Packed one array for all.
 
@@ -277,11 +289,13 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """The expected loss of each example's prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
+        own = self._own_outputs(examples, bound, prices)
 
-        def risk(f: Forest, on: Any, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
-            z = bound.packed_decode(f, first, second, limits, on)
+        def risk(f: Forest, nodes: slice, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
+            on = None if prices is None else prices[nodes]
+            z = bound.packed_decode(f, first, second, limits, on) if own is None else own[nodes]
             risks = bound.packed_risk(f, z, first, second)
-            return risks if on is None else risks + np.add.reduceat(on[np.arange(len(z)), z], f.offsets[:-1])
+            return risks if on is None else risks + _paid(f, z, on)
 
         def whole(f: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
             return bound.law_risk(f, bound.law_decode(f, unary, pairwise, limits), unary, pairwise)
@@ -295,14 +309,11 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         """
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
-        values = self._outputs(
-            examples,
-            bound,
-            prices,
-            lambda f, on, a, b, limits: bound.packed_values(f, a, b, limits, on),
-            bound.law_values,
-        )
-        return examples.unpack(np.concatenate(values))
+
+        def each(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
+            return bound.packed_values(f, a, b, limits, None if prices is None else prices[nodes])
+
+        return examples.unpack(np.concatenate(self._outputs(examples, bound, prices, each, bound.law_values)))
 
     def predict_marginals(self, X: Any, *, parents: Any = None) -> Any:
         """The moments of the labels at each position, P(y_t = label) where the surrogate gives a law.
@@ -310,12 +321,12 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         One array (positions, labels) per example, columns as in classes_; for Packed one array for all.
         """
         examples = self._read(X, parents)
-        return examples.unpack(np.concatenate(self._moments(examples, lambda f, on, nodes, pairs: nodes, False)))
+        return examples.unpack(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False)))
 
     def predict_proba(self, X: Any, *, parents: Any = None) -> Any:
         """`predict_marginals`; moments outside the simplex, as some surrogates give them, are clipped and rescaled."""
         examples = self._read(X, parents)
-        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, on, nodes, _: nodes, False))))
+        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False))))
 
     def predict_log_proba(self, X: Any, *, parents: Any = None) -> Any:
         """The logarithm of `predict_proba`."""
@@ -326,7 +337,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     def predict_moments(self, X: Any, *, parents: Any = None) -> list[np.ndarray]:
         """mu, the mean of phi(y), for each example: the nodes' moments and then the edges', by their lower ends, as polytopes lay them out."""
         examples = self._read(X, parents)
-        found = self._moments(examples, lambda f, on, nodes, pairs: (nodes, pairs), True)
+        found = self._moments(examples, lambda f, at, nodes, pairs: (nodes, pairs), True)
         nodes, pairs = (np.concatenate(part) for part in zip(*found, strict=True))
         forest, k = examples.forest, self.labels_.size
         edges = np.empty((forest.n_nodes, k, k))
@@ -356,12 +367,24 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         forest, unary, pairwise = self._law_scores(examples)
         return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, *, parents: Any = None) -> float:
-        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position."""
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, costs: Any = None, *, parents: Any = None
+    ) -> float:
+        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position.
+
+        costs: as in `predict`; decisions are made for them, and judged by them.
+        """
         bound, examples = self._loss_for(loss), self._read(X, parents)
-        z = self._decide(examples, bound, None)
-        codes = self.labels_.encode(as_labels(X, y), examples.forest.offsets, unseen=True)[examples.order]
+        prices = self._prices(costs, examples, bound)
+        z = self._decide(examples, bound, prices)
+        y = as_labels(X, y)
+        codes = self.labels_.encode(y, examples.forest.offsets, unseen=True)[examples.order]
+        if self.labels_.ignore is not None and bound.n_outputs == self.labels_.size:
+            ignored = self.labels_.ignored(y)[examples.order]
+            codes[ignored] = z[ignored]  # what does not count is as good as right
         losses = bound.packed_loss(examples.forest, z, codes)
+        if prices is not None:
+            losses = losses + _paid(examples.forest, z, prices)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -401,18 +424,31 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
 
     def _decide(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray:
         """The codes of the outputs of least expected loss at all nodes."""
-        found = self._outputs(
-            examples, loss, prices, lambda f, on, a, b, limits: loss.packed_decode(f, a, b, limits, on), loss.law_decode
-        )
+        own = self._own_outputs(examples, loss, prices)
+        if own is not None:
+            return own
+
+        def decode(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
+            return loss.packed_decode(f, a, b, limits, None if prices is None else prices[nodes])
+
+        return np.concatenate(self._outputs(examples, loss, prices, decode, loss.law_decode))
+
+    def _own_outputs(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray | None:
+        """What the scores choose themselves, where the surrogate has the loss's outputs; else None, and moments decide."""
+        if self.surrogate_.differentiable:
+            return None
+        if loss != self.loss_ or prices is not None:
+            warn_of_ties(self.surrogate_, self.loss_)
+            return None
+        inference = self._inference
+        found = self._blocks(examples, lambda f, nodes, v: inference.decide(f, NodeEdgeScores(*v)), True)
         return np.concatenate(found)
 
     def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list[Any]:
         """What a loss says of blocks of examples: by their moments, or, if it needs the law and there is one, by the law's scores."""
         limits = loss.output_limits(self.limits_, self.classes_)
         if not loss.reads_law:
-            return self._moments(
-                examples, lambda f, on, a, b: by_moments(f, on, a, b, limits), loss.needs_edges, prices
-            )
+            return self._moments(examples, lambda f, at, a, b: by_moments(f, at, a, b, limits), loss.needs_edges)
         if prices is not None:
             raise ValueError(
                 f"{loss!r} is no sum over positions, to which prices could be added: use ChainHamming or ChainCost with costs."
@@ -420,20 +456,19 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         if self._inference.exponential:
             return self._blocks(examples, lambda f, nodes, v: by_law(f, *v, limits), False)
         return self._moments(
-            examples, lambda f, on, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
+            examples, lambda f, at, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
         )
 
     @property
     def _inference(self) -> Any:
         return over_forests(self.surrogate_, self.labels_.size, self.limits_)
 
-    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool, prices: Any = None) -> list[Any]:
-        """work(forest, prices, node moments, edge moments) on blocks of examples."""
+    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list[Any]:
+        """work(forest, nodes, node moments, edge moments) on blocks of examples."""
         inference = self._inference
 
         def run(forest: Forest, nodes: slice, scores: tuple[Any, ...]) -> Any:
-            on = None if prices is None else prices[nodes]
-            return work(forest, on, *inference.moments(forest, NodeEdgeScores(*scores), edges))
+            return work(forest, nodes, *inference.moments(forest, NodeEdgeScores(*scores), edges))
 
         return self._blocks(examples, run, edges)
 
@@ -524,6 +559,11 @@ def _as_loss(spec: Any, n_states: int) -> SequenceLoss:
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
     return loss.bind(n_states)
+
+
+def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """The prices of each example's outputs, added up."""
+    return np.add.reduceat(prices[np.arange(len(z)), z], forest.offsets[:-1])
 
 
 def _laws(mu: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.labels import codes_of, labels_for
+from ..data.labels import codes_of, labels_for, listed_by
 from ..data.objects import Objects, plain_rows
 from ..data.sequences import SequenceLabels
 from ..losses.base import Loss, name_array, object_rows
@@ -51,7 +51,7 @@ class Weighing:
 
     def _bind(self, loss: Any, y: Any) -> None:
         self.translator: Any = translator_for(loss, y)
-        self.translator.check()
+        self.translator.check(listed_by(loss, None))
         self.loss: Any = bound(loss, self.translator)
         self.codes = self.translator.encode(y)
 
@@ -77,11 +77,11 @@ class Weighing:
             return self.loss.risk(self.loss.decode(mu, costs), mu, costs)
         return np.array([self._objective(row)(one) for one, row in zip(self.decide(mu), mu, strict=True)])
 
-    def losses(self, z: Any, y: Any) -> np.ndarray:
+    def losses(self, z: Any, y: Any, costs: Any = None) -> np.ndarray:
         """The losses of users' outputs against users' labels, row by row."""
-        if self.loss.takes_objects:
+        if self.loss.takes_objects and costs is None:
             return self.loss.pairs(z, y)
-        return self.translator.losses(self.loss, self.translator.encode_outputs(z, self.loss), y)
+        return self.translator.losses(self.loss, self.translator.encode_outputs(z, self.loss), y, costs)
 
     def left_out_losses(self, mu: np.ndarray) -> np.ndarray:
         """The losses at the training points, where each has been left out of its moments mu, before refinement.
@@ -133,9 +133,9 @@ class StructuredRows:
     def size(self) -> int:
         return len(self.classes)
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.size == 0:
-            raise ValueError("The rows of y are empty.")
+            raise ValueError(f"The rows of {name} are empty.")
 
     def encode(self, y: Any) -> np.ndarray:
         return np.asarray(y)
@@ -149,8 +149,8 @@ class StructuredRows:
     def translate(self, z: np.ndarray, loss: Loss) -> np.ndarray:
         return z
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
-        return loss(z, self.encode(y))
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        return loss.realised(z, self.encode(y), costs)
 
 
 class SequenceRows:
@@ -165,9 +165,9 @@ class SequenceRows:
     def size(self) -> int:
         return self.names.size
 
-    def check(self) -> None:
+    def check(self, name: str = "y") -> None:
         if self.length == 0:
-            raise ValueError("The rows of y are empty.")
+            raise ValueError(f"The rows of {name} are empty.")
 
     def encode(self, y: Any) -> np.ndarray:
         rows = np.asarray(y)
@@ -177,8 +177,8 @@ class SequenceRows:
     def outputs(self, loss: Loss) -> np.ndarray:
         return self.translate(loss.outputs(), loss)
 
-    def losses(self, loss: Loss, z: np.ndarray, y: Any) -> np.ndarray:
-        return loss(z, self.encode(y))
+    def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
+        return loss.realised(z, self.encode(y), costs)
 
     def encode_outputs(self, z: Any, loss: Any) -> np.ndarray:
         z = np.asarray(z)

@@ -84,7 +84,7 @@ class Hypothesis(Part):
 
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         """Users' X as this hypothesis takes it; the estimator learns the names of features at a fit, and is held to them after."""
-        with said_of("X must hold numbers, one row for each example"):
+        with said_of("X", "hold numbers, one row for each example"):
             return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
 
     # -- binding to data ---------------------------------------------------------------------------------------------
@@ -120,6 +120,14 @@ class Hypothesis(Part):
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Any:
         """A Solution whose theta are the parameters found; risk is a ScoreRisk, options are `objectives.Options`."""
         raise NotImplementedError
+
+    def self_trained(self, theta: Any) -> Any:
+        """What a learner that trains itself found, trees or a network; None where theta is an array."""
+        return None
+
+    def expanded(self) -> Self:
+        """The same hypothesis whose theta are the coefficients `expand(theta)`: all that prediction needs, and what is stored."""
+        return self
 
     # -- shape -------------------------------------------------------------------------------------------------------
 
@@ -201,7 +209,8 @@ class Hypothesis(Part):
         """The scores of any number of rows; features are made block by block."""
         coefficients = self.expand(theta).astype(inputs.dtype, copy=False)
         if not self.makes_features and (self.room is None or self.sparse(inputs)):
-            return self.scores(coefficients, self.features(inputs))
+            executor = Executor.for_work(self.work(inputs) * coefficients.shape[-1])
+            return self.scores(coefficients, self.features(inputs, executor))
         size = _FEATURE_BYTES if self.room is None else self.room.block
         blocks = row_blocks(inputs, max(256, size // (8 * self.width(inputs.shape[-1]))))
         parts = [self.scores(coefficients, self.features(inputs[rows])) for rows in blocks]

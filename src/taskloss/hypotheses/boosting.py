@@ -161,7 +161,7 @@ class Boosting(SelfTrained):
         if not (isinstance(self.learning_rate, numbers.Real) and 0 < self.learning_rate < np.inf):
             raise ValueError(f"learning_rate must be a finite number above zero, got {self.learning_rate!r}.")
         self._check_stopping("rounds")
-        if self.curvature not in _CURVATURES:
+        if not (isinstance(self.curvature, str) and self.curvature in _CURVATURES):
             raise ValueError(f"curvature must be one of {', '.join(map(repr, _CURVATURES))}, got {self.curvature!r}.")
         if self.early_stopping is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
             raise ValueError(
@@ -211,7 +211,13 @@ class Boosting(SelfTrained):
         held_start = None if held is None else ensemble.scores(held, threads)
         params = {"seed": self.random_state, **self.params, "learning_rate": self.learning_rate}
         library = Library.resolve(self.library)
-        rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        try:
+            rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        except Exception as error:  # the library's own, of whatever type
+            given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+            raise ValueError(
+                f"{self.library} cannot be trained on this X with {given or 'its defaults'}: {error}."
+            ) from error
         start = ensemble.scores(values, threads)
         steps = risk.shifted(start).steps(self._factor(risk))
         step, todo, patience = steps(rounds.scores), self.n_estimators - ensemble.rounds, self.early_stopping

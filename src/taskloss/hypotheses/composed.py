@@ -65,6 +65,14 @@ class Composed(Hypothesis):
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         return self._node.read(X, estimator, fitting)
 
+    def expanded(self) -> Self:
+        node = self._node
+        expanded = node.expanded()
+        return self if expanded is node else self.with_params(node=expanded)
+
+    def self_trained(self, theta: Any) -> Any:
+        return self._node.self_trained(theta.node) if self.trained else None
+
     def check(self, estimator: str) -> None:
         self._node.check(estimator)
 

@@ -195,7 +195,7 @@ def check_symmetric(k: np.ndarray) -> None:
             f"The kernel matrix of the training points must be square, one row and one column each, got shape {k.shape}."
         )
     if not np.isfinite(k).all():
-        raise ValueError("The kernel returned NaN or infinite values: check its parameters and the inputs.")
+        raise ValueError("The kernel returned NaN or infinite values: check its parameters and the inputs X.")
     largest = np.abs(k).max()
     for rows in row_blocks(k, 1024):
         if np.abs(k[rows] - k[:, rows].T).max() > 1e-8 * largest:
@@ -219,7 +219,7 @@ def _checked(values: Array, X: Any, centres: Any) -> np.ndarray:
             "a kernel of two single points can be wrapped in a loop."
         )
     if not np.isfinite(values).all():
-        raise ValueError("The kernel returned NaN or infinite values: check its parameters and the inputs.")
+        raise ValueError("The kernel returned NaN or infinite values: check its parameters and the inputs X.")
     return values
 
 

@@ -95,8 +95,7 @@ class Kernel(Linear):
         return self._with_coefficients(self._gram(centres, centres, None))
 
     def expanded(self) -> Self:
-        """The same hypothesis whose theta are the coefficients on its own centres: all that prediction needs."""
-        return self._with_coefficients(self.gram_)
+        return self if self.basis_ is None else self._with_coefficients(self.gram_)
 
     def _with_coefficients(self, gram: Gram) -> Self:
         bound = self.with_params()

@@ -29,6 +29,7 @@ class Linear(Hypothesis):
 
     name = "linear"
     device: Any = None
+    shared: Any = "deprecated"  # of kernels too, which are linear in their coordinates
 
     def __init__(self, fit_intercept: bool = True, shared: Any = "deprecated", device: Any = None):
         self.fit_intercept = fit_intercept
@@ -37,7 +38,7 @@ class Linear(Hypothesis):
 
     def current(self) -> Hypothesis:
         """`shared=True` became `Thresholds(node)`, for any node."""
-        if isinstance(getattr(self, "shared", ""), str):  # kernels, which are linear too, never had it
+        if isinstance(self.shared, str):
             return self
         from .thresholds import Thresholds
 
@@ -138,5 +139,5 @@ def _moments(X: Any, weights: np.ndarray, executor: Executor) -> tuple[np.ndarra
     rows = 1 << 14 if sparse.issparse(X) else max(1024, (1 << 16) // max(d, 1))
     mean, second = executor.sum(work, row_blocks(X, rows))
     if not np.isfinite(second).all():
-        raise ValueError("The features are so large that their squares are not finite: scale them.")
+        raise ValueError("The features in X are so large that their squares are not finite: scale them.")
     return mean, second

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from .._checks import said_of
+
 _TYPES = (np.float64, np.float32)
 
 
@@ -43,7 +45,8 @@ def read_mixed(X: Any, estimator: Any, fitting: bool, known: dict[int, list[Any]
                 f"{type(estimator).__name__} was fitted on a data frame with categories in column {min(known)}: give a frame here, too."
             )
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_TYPES), "ensure_all_finite": "allow-nan"}
-        return MixedRows(validate_data(estimator, X, reset=fitting, **options), {})
+        with said_of("X", "hold numbers, one row for each example"):
+            return MixedRows(validate_data(estimator, X, reset=fitting, **options), {})
     validate_data(estimator, X, reset=fitting, skip_check_array=True)  # names of features
     columns, categories = [], {}
     for j, name in enumerate(X.columns):
@@ -61,7 +64,10 @@ def read_mixed(X: Any, estimator: Any, fitting: bool, known: dict[int, list[Any]
     values = np.empty((len(X), len(columns)), np.float32 if single else np.float64)
     for j, column in enumerate(columns):
         values[:, j] = column
-    values = check_array(values, ensure_all_finite="allow-nan", dtype=list(_TYPES), estimator=estimator, input_name="X")
+    with said_of("X", "hold numbers, one row for each example"):
+        values = check_array(
+            values, ensure_all_finite="allow-nan", dtype=list(_TYPES), estimator=estimator, input_name="X"
+        )
     return MixedRows(values, categories if fitting else known)
 
 

@@ -65,6 +65,17 @@ class Structured(Composed):
     def examples(cls) -> list[Self]:
         return [cls(), cls(edges=[1, 0], ends=False), cls("kernel")]
 
+    def read(self, X: Any, estimator: Any, fitting: bool) -> Any:
+        raise ValueError(
+            f"hypothesis={self!r} scores the positions of sequences and trees, which {type(estimator).__name__} has none of: pass the "
+            "hypothesis of the nodes alone."
+        )
+
+    def check(self, estimator: str) -> None:
+        raise ValueError(
+            f"hypothesis={self!r} is what {estimator} makes of a hypothesis for the nodes: pass that one alone."
+        )
+
     def agrees(self, other: Hypothesis) -> bool:
         if not isinstance(other, Structured) or self.ends != other.ends:
             return False

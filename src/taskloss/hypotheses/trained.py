@@ -56,11 +56,14 @@ class SelfTrained(Hypothesis):
         whole = isinstance(patience, numbers.Integral) and not isinstance(patience, bool)
         if patience is not None and not (whole and patience >= 1):
             raise ValueError(f"early_stopping must be a number of {unit}, at least 1, or None, got {patience!r}.")
-        if not 0 < self.validation_fraction < 1:
+        if not (isinstance(self.validation_fraction, numbers.Real) and 0 < self.validation_fraction < 1):
             raise ValueError(
                 f"validation_fraction must be a share between 0 and 1, got {self.validation_fraction!r}: to judge by data of your own, "
                 "pass validation=... to fit."
             )
+
+    def self_trained(self, theta: Trained) -> Trained:
+        return theta
 
     def constants(self, theta: Trained, inputs: int) -> np.ndarray:
         return theta.start

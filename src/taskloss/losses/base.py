@@ -24,9 +24,10 @@ class Loss(Part):
     that has an estimator of its own ("ranking", "matching").
     """
 
-    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "worst", "matrix", "bind")
+    guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "realised", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
+    coordinatewise: ClassVar[bool] = False  # outputs are all rows of 0 and 1, and each coordinate costs by itself
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
 
     def diagnose(self, given: dict[str, Any], error: Exception) -> None:
@@ -35,13 +36,16 @@ class Loss(Part):
             if name in ("size", "n_columns"):
                 check_whole(name, value)
             elif name in ("z", "y", "mu") or (name == "costs" and value is not None):
+                if hasattr(value, "columns"):
+                    raise ValueError(f"{name} must be an array, got a data frame.")
                 what = {"z": "outputs as codes", "y": "labels as codes", "mu": "moments", "costs": "prices"}[name]
                 shapes[name] = real_array(name, value, what).shape
         if "mu" in shapes and shapes["mu"][-1:] != (self.polytope.size,):
             raise ValueError(
                 f"mu must have the {self.polytope.size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
             )
-        if len({shape[:1] for shape in shapes.values()}) > 1 or "broadcast" in str(error):
+        raw = isinstance(error, TypeError) or "broadcast" in str(error)
+        if shapes and (len({shape[:1] for shape in shapes.values()}) > 1 or raw):
             found = " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
             raise ValueError(
                 f"{self!r} takes one row for each example, as wide as its outputs and labels are; got {found}."
@@ -95,14 +99,21 @@ class Loss(Part):
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
         """The expected loss of outputs z, with costs that differ per example where they are given, as `decode` takes them."""
-        if costs is None:
-            return self.bayes_risk(z, mu)
+        return self.bayes_risk(z, mu) if costs is None else self.bayes_risk(z, mu) + self.price(z, costs)
+
+    def realised(self, z: Array, y: Array, costs: Array | None = None) -> np.ndarray:
+        """The loss L(z, y) that outputs had, with costs that differ per example where they are given, as `decode` takes them."""
+        return self(z, y) if costs is None else self(z, y) + self.price(z, costs)
+
+    def price(self, z: Array, costs: Array) -> np.ndarray:
+        """What outputs cost whatever the label, by the prices of each example's outputs or of their parts."""
         raise ValueError(f"{type(self).__name__} takes no costs per example.")
 
-    def worst(self, z: Array) -> np.ndarray:
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         """The largest loss that each output can have."""
         z, y = np.atleast_1d(z), self.labels()
-        return np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
+        return worst if costs is None else worst + self.price(z, costs)
 
     # -- the users' own names ----------------------------------------------------------------------------------------
 
@@ -119,6 +130,10 @@ class Loss(Part):
     def bind(self, size: int) -> Self:
         """The same loss with its number of labels fixed; refuses one that was built for another number."""
         raise NotImplementedError
+
+    def on(self, polytope: Any) -> Self:
+        """The same loss on labels whose marginal polytope is given: itself, or for sequences of any length that of one shape."""
+        return self
 
     def bind_names(self, classes: np.ndarray) -> Self:
         """The same loss with what it can learn from the users' own labels, and with its columns in their order."""
@@ -140,6 +155,10 @@ class Loss(Part):
         """The same loss in each of its embeddings, the preferred first; with `thresholds` also in that of ordered labels."""
         return [self]
 
+    def _loss_and_moments(self, loss: Any, mu: Any) -> tuple[Loss, Any]:
+        """The loss that judges, and the moments it decodes: what an estimator answers for inputs in the place of moments."""
+        return self if loss is None else Loss.resolve(loss), mu
+
     def embedded_like(self, other: Loss) -> Self:
         """The same loss in another one's embedding, where it has a choice."""
         return self
@@ -147,6 +166,12 @@ class Loss(Part):
     def probabilities(self, mu: Array) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label, that the moments mu stand for."""
         raise NotImplementedError
+
+    def moments(self, proba: Array) -> Array:
+        """The moments of a law over labels, or for label sets of the probability of each label, where these determine them."""
+        raise ValueError(
+            f"{self!r} is decided by more than the probability of each label: fit an estimator for this loss, and use its moments."
+        )
 
     def outputs(self) -> np.ndarray:
         """All outputs z, where they are few."""
@@ -162,17 +187,21 @@ class Loss(Part):
         grid = np.indices((len(z), len(y)))
         return self(z[grid[0]], y[grid[1]])
 
-    def scorer(self) -> Any:
-        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score."""
+    def scorer(self, costs: Any = None) -> Any:
+        """A scikit-learn scorer: minus the mean loss of `predict`, for GridSearchCV and cross_val_score.
+
+        costs: costs that differ per example, as a function of X or a formula on its columns (`taskloss.example_costs`), which
+        the scorer reads from the X that a search is given; arrays are passed to the search itself, under metadata routing.
+        """
         from ..scoring import TaskScorer
 
-        return TaskScorer(self)
+        return TaskScorer(self, costs)
 
 
-def name_array(names: Any) -> np.ndarray:
+def name_array(names: Any, argument: str = "labels") -> np.ndarray:
     """Users' names as an array of one dimension, in which tuples stay whole and numbers beside strings stay numbers."""
     if not is_list(names):
-        raise ValueError(f"Labels must be given as a list of names, got {names!r}.")
+        raise ValueError(f"{argument} must be a list of names, got {names!r}.")
     if isinstance(names, np.ndarray):
         return names
     names = list(names)
@@ -227,7 +256,15 @@ def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Finite prices of this shape, or one clear sentence."""
     costs = real_array("costs", costs, "prices")
     if costs.shape != shape:
-        raise ValueError(f"costs must have shape {shape}, a price for each {what}, got {costs.shape}.")
-    if not np.isfinite(costs).all():
-        raise ValueError("costs contains NaN or infinite values.")
+        raise ValueError(
+            f"costs must have shape {shape}, a price for each {what}, for each of the {shape[0]} examples, got {costs.shape}."
+        )
+    if not (np.abs(costs) <= 1e300).all():  # so that sums of them are finite
+        raise ValueError("costs contains NaN or infinite values, or some above 1e300.")
     return costs
+
+
+def price_of_sets(z: Array, costs: Array) -> np.ndarray:
+    """The prices of the labels that are predicted, added up."""
+    z = np.asarray(z)
+    return (check_prices(costs, z.shape, "label that is predicted") * z).sum(-1)

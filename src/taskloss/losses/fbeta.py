@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.sizedsets import SizedSets
-from .base import Array, Loss, check_prices, check_sets
+from .base import Array, Loss, check_prices, check_sets, price_of_sets
 from .hamming import Hamming
 
 
@@ -114,12 +114,11 @@ class FBeta(Loss):
         rank = np.argsort(np.argsort(-worth, axis=-1, kind="stable"), axis=-1)
         return (rank < size[:, None]).astype(np.int64).reshape(*mu.shape[:-1], k)
 
-    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
-        risk = self.bayes_risk(z, mu)
-        return risk if costs is None else risk + (np.asarray(costs) * np.asarray(z)).sum(-1)
+    def price(self, z: Array, costs: Array) -> np.ndarray:
+        return price_of_sets(z, costs)
 
-    def worst(self, z: Array) -> np.ndarray:
-        return np.ones(len(z))
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
+        return np.ones(len(z)) if costs is None else 1 + self.price(z, costs)
 
     def probabilities(self, mu: Array) -> np.ndarray:
         """P(y_j = 1), label by label: the sums over sizes."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..polytopes.cube import Cube
-from .base import Array, Loss, check_prices, check_sets
+from .base import Array, Loss, check_prices, check_sets, price_of_sets
 
 
 class Hamming(Loss):
@@ -19,6 +19,7 @@ class Hamming(Loss):
 
     name = "hamming"
     kind = "indicator"
+    coordinatewise = True
 
     def __init__(self, n_labels: int | None = None, weights: Any = None):
         self.n_labels = n_labels
@@ -66,6 +67,9 @@ class Hamming(Loss):
         """P(y_j = 1), label by label; outside M, some lie outside [0, 1]."""
         return (mu + 1) / 2
 
+    def moments(self, proba: Array) -> Array:
+        return 2 * np.asarray(proba) - 1
+
     def __call__(self, z: Array, y: Array) -> np.ndarray:
         return (self._check(z, "outputs") != self._check(y, "labels")) @ self._weights()
 
@@ -76,12 +80,12 @@ class Hamming(Loss):
         price = 0.0 if costs is None else check_prices(costs, mu.shape, "label that is predicted")
         return (self._weights() * mu > price if costs is not None else mu > 0).astype(np.int64)
 
-    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
-        risk = self.bayes_risk(z, mu)
-        return risk if costs is None else risk + (np.asarray(costs) * np.asarray(z)).sum(-1)
+    def price(self, z: Array, costs: Array) -> np.ndarray:
+        return price_of_sets(z, costs)
 
-    def worst(self, z: Array) -> np.ndarray:
-        return np.full(len(z), self._weights().sum())
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
+        worst = np.full(len(z), self._weights().sum())
+        return worst if costs is None else worst + self.price(z, costs)
 
     def outputs(self) -> np.ndarray:
         return (self.polytope.vertices() > 0).astype(np.int64)

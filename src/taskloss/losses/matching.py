@@ -69,12 +69,14 @@ class MatchingHamming(Loss):
         return np.where(y < 0, n, y)
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
-        codes = self._codes(y, "labels")
+        return self._indicators(self._codes(y, "labels"), dtype)
+
+    def _indicators(self, codes: np.ndarray, dtype: Any = float) -> np.ndarray:
         table = codes[..., None] == np.arange(self.polytope.width)
         return table.astype(dtype).reshape(*codes.shape[:-1], self.polytope.size)
 
     def psi(self, z: Array) -> np.ndarray:
-        return -self.phi(z) / self.polytope.n_rows
+        return -self._indicators(self._codes(z, "outputs")) / self.polytope.n_rows
 
     @property
     def constant(self) -> float:
@@ -93,12 +95,9 @@ class MatchingHamming(Loss):
         z = assign(tables, self.outliers)
         return np.where(z == polytope.columns, -1, z).reshape(*mu.shape[:-1], polytope.n_rows)
 
-    def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
-        risk = self.bayes_risk(z, mu)
-        if costs is None:
-            return risk
+    def price(self, z: Array, costs: Array) -> np.ndarray:
         prices = np.take_along_axis(np.asarray(costs), self._codes(z, "outputs")[..., None], axis=-1)
-        return risk + prices[..., 0].sum(-1)
+        return prices[..., 0].sum(-1)
 
     def outputs(self) -> np.ndarray:
         z = self.polytope.matchings()
@@ -107,5 +106,5 @@ class MatchingHamming(Loss):
     def labels(self) -> np.ndarray:
         return self.outputs()
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         raise ValueError("Matchings are scored by Matcher.score(X, y): pass scoring=None.")

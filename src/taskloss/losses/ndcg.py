@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import HYPERPARAMETERS
+from .._checks import HYPERPARAMETERS, real_array
 from ..polytopes.base import Polytope, listable
 from ..polytopes.cube import Cube
 from ..polytopes.gains import Gains
@@ -39,7 +39,7 @@ class Ranking(Loss):
                 f"{self!r} does not know its number of items yet: give n_items, or call bind(n_items) for each group."
             )
         if self.n_items < 1:
-            raise ValueError("A group needs at least one item to rank.")
+            raise ValueError(f"n_items must be at least one, the number of items in a group, got {self.n_items!r}.")
         if self.at is not None and (not isinstance(self.at, numbers.Integral) or self.at < 1):
             raise ValueError(f"at must be a whole number of positions from 1, got {self.at!r}.")
         return self.n_items
@@ -63,14 +63,14 @@ class Ranking(Loss):
     def _relevance(self, y: Array) -> np.ndarray:
         y = np.asarray(y, dtype=float)
         if y.shape[-1:] != (self._size(),):
-            raise ValueError(f"relevance must have {self.n_items} columns, one per item, got shape {y.shape}.")
+            raise ValueError(f"The relevance y must have {self.n_items} columns, one per item, got shape {y.shape}.")
         return check_relevance(y)
 
     def _ranks(self, z: Array) -> np.ndarray:
         z = np.asarray(z)
         m = self._size()
         if z.shape[-1:] != (m,) or not (np.sort(z, axis=-1) == np.arange(m)).all():
-            raise ValueError(f"A ranking must give each of the {m} items a rank of its own from 0 to {m - 1}.")
+            raise ValueError(f"A ranking z must give each of the {m} items a rank of its own from 0 to {m - 1}.")
         return z.astype(np.int64)
 
     def psi(self, z: Array) -> np.ndarray:
@@ -102,7 +102,7 @@ class Ranking(Loss):
         listable(2.0**m)
         return (np.arange(2**m)[:, None] >> np.arange(m)[::-1]) & 1
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         raise ValueError(
             "A ranking is judged group by group: use Ranker.score(X, y, groups=...), or pass scoring=None."
         )
@@ -151,7 +151,7 @@ class NDCG(Ranking):
         m = self._size()
         positions = np.arange(m)
         if callable(self.discount):
-            d = np.asarray(self.discount(positions), dtype=float)
+            d = real_array("discount", self.discount(positions), "a function that gives numbers")
         elif self.discount == "log2":
             d = 1 / np.log2(2.0 + positions)
         else:
@@ -169,7 +169,7 @@ class NDCG(Ranking):
     def gains(self, y: Array) -> np.ndarray:
         """G(y)."""
         if callable(self.gain):
-            g = np.asarray(self.gain(y), dtype=float)
+            g = real_array("gain", self.gain(y), "a function that gives numbers")
         elif self.gain == "exponential":
             with np.errstate(over="ignore"):
                 g = np.exp2(y) - 1
@@ -235,9 +235,9 @@ class PrecisionAt(Ranking):
 def check_relevance(y: np.ndarray) -> np.ndarray:
     """Finite relevances that are not negative, or one clear sentence."""
     if not np.isfinite(y).all():
-        raise ValueError("The relevance contains NaN or infinite values: every item needs one.")
+        raise ValueError("The relevance y contains NaN or infinite values: every item needs one.")
     if (y < 0).any():
         raise ValueError(
-            f"The relevance must not be negative, got {y.min():g}: shift the grades so that 0 means irrelevant."
+            f"The relevance y must not be negative, got {y.min():g}: shift the grades so that 0 means irrelevant."
         )
     return y

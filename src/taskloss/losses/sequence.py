@@ -63,6 +63,11 @@ class SequenceLoss(Loss):
             )
         return Chain(self.n_labels, length, self.allowed)
 
+    def on(self, polytope: Any) -> Self:
+        if self.length is not None or self.parents is not None:
+            return self
+        return self.with_params(parents=polytope._parents().tolist())
+
     def _codes(self, rows: Array, count: int, what: str) -> np.ndarray:
         rows = np.asarray(rows)
         wanted = self.tree().n_nodes if self.length is not None or self.parents is not None else "T"
@@ -88,8 +93,12 @@ class SequenceLoss(Loss):
     def outputs(self) -> np.ndarray:
         return self.labels()
 
-    def scorer(self) -> Any:
+    def scorer(self, costs: Any = None) -> Any:
         """A scikit-learn scorer: minus the mean loss of `predict` over sequences, for any tagger."""
+        if costs is not None:
+            raise ValueError(
+                "Prices of positions are scored by a tagger's own score(X, y, costs=...): pass scoring=None."
+            )
         from ..data.sequences import SequenceScorer
 
         return SequenceScorer(self)

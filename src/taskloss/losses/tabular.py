@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._checks import real_array
+from .._checks import real_array, said_of
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
+from ._minimum import least
 from .base import Array, Loss, check_codes, name_array
 
 
@@ -79,7 +80,8 @@ class Tabular(Loss):
     def table(self) -> np.ndarray:
         """phi(y) as rows."""
         if not isinstance(self.embedding, str):
-            table = check_array(self.embedding, dtype=float, input_name="embedding")
+            with said_of("embedding", "have one row of numbers for each label"):
+                table = check_array(self.embedding, dtype=float, input_name="embedding")
             if len(table) != self.n_labels:
                 raise ValueError(f"The embedding has {len(table)} rows, but the loss has {self.n_labels} labels.")
             return table
@@ -101,6 +103,9 @@ class Tabular(Loss):
     def probabilities(self, mu: Array) -> np.ndarray:
         """The law over labels that the moments mu stand for; outside M, some entries are negative."""
         return mu if self.canonical else Hull(self.table).weights(mu)
+
+    def moments(self, proba: Array) -> Array:
+        return proba if self.canonical else np.asarray(proba) @ self.table
 
     def _decomposition(self) -> tuple[np.ndarray, Any]:
         """psi as rows, and the constant: a number where one does."""
@@ -155,17 +160,30 @@ class Tabular(Loss):
         if costs is None:
             psi, constant = self._decomposition()
             return mu @ psi.T + constant
+        costs = self._check_costs(costs, len(mu))
+        if costs.ndim == 3:
+            return np.einsum("nzy,ny->nz", costs, self.probabilities(mu))
+        return self.expected(mu) + costs
+
+    def _check_costs(self, costs: Array, n: int) -> np.ndarray:
         costs = real_array("costs", costs, "prices")
-        shape = (len(mu), *self.matrix().shape)
+        shape = (n, *self.matrix().shape)
+        if costs.shape not in (shape, shape[:2]):
+            raise ValueError(
+                f"costs must have shape {shape} or {shape[:2]}, prices for each of the {n} examples, got {costs.shape}."
+            )
         if not np.isfinite(costs).all():
             raise ValueError("costs contains NaN or infinite values.")
-        if costs.shape == shape:
-            return np.einsum("nzy,ny->nz", costs, self.probabilities(mu))
-        if costs.shape == shape[:2]:
-            return self.expected(mu) + costs
-        raise ValueError(f"costs must have shape {shape} or {shape[:2]}, got {costs.shape}.")
+        return costs
+
+    def _of_outputs(self, z: Array, costs: Array) -> np.ndarray:
+        """The costs of the outputs z: (n, Y) where they depend on the label, (n,) where they are prices added to the loss."""
+        costs = self._check_costs(costs, len(z))
+        return costs[np.arange(len(costs)), check_codes(z, self.n_outputs, "outputs")]
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is None:
+            return least(np.asarray(mu), *self._decomposition())
         return np.argmin(self.expected(mu, costs), axis=-1)
 
     def risk(self, z: Array, mu: Array, costs: Array | None = None) -> np.ndarray:
@@ -173,8 +191,20 @@ class Tabular(Loss):
             return self.bayes_risk(z, mu)
         return np.take_along_axis(self.expected(mu, costs), np.asarray(z)[:, None], axis=1)[:, 0]
 
-    def worst(self, z: Array) -> np.ndarray:
-        return self.matrix().max(axis=1)[check_codes(z, self.n_outputs, "outputs")]
+    def realised(self, z: Array, y: Array, costs: Array | None = None) -> np.ndarray:
+        if costs is None:
+            return self(z, y)
+        costs = self._of_outputs(z, costs)
+        if costs.ndim == 1:
+            return self(z, y) + costs
+        return costs[np.arange(len(costs)), check_codes(y, self.n_labels, "labels")]
+
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
+        worst = self.matrix().max(axis=1)[check_codes(z, self.n_outputs, "outputs")]
+        if costs is None:
+            return worst
+        costs = self._of_outputs(z, costs)
+        return worst + costs if costs.ndim == 1 else costs.max(axis=1)
 
     def outputs(self) -> np.ndarray:
         return np.arange(self.n_outputs)

@@ -12,7 +12,7 @@ import numpy as np
 from ..hypotheses.structured import NodeEdgeScores
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest, Limits
-from ..polytopes._sum_product import covariance_map, marginals
+from ..polytopes._sum_product import cell_marginals, covariance_map, marginals
 from ..polytopes.chain import Chain
 from ..polytopes.tree import Tree
 from ..surrogates.base import Surrogate
@@ -285,6 +285,10 @@ class MaximumEntropy:
         """Marginals of nodes, and of edges if asked."""
         return marginals(forest, v.nodes, v.edges, "all" if edges else "none")[1:]
 
+    def moments_at(self, forest: Forest, v: NodeEdgeScores, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Marginals of nodes, and of edges at some pairs of states."""
+        return cell_marginals(forest, v.nodes, v.edges, cells)
+
     def risk_and_gradient(
         self, risk: Forests, v: NodeEdgeScores, room: np.ndarray | None
     ) -> tuple[np.ndarray, NodeEdgeScores]:
@@ -349,9 +353,16 @@ class ByShape:
 
     def __init__(self, surrogate: Surrogate, n_states: int):
         self.surrogate, self.n_states = surrogate, n_states
+        self._kept: tuple[Forest, list[Any]] | None = None
 
     def _shapes(self, forest: Forest) -> list[tuple[Tree, Surrogate, np.ndarray, np.ndarray]]:
-        """(polytope, surrogate of it, nodes (N, T), edges (N, T - 1)) of the trees of each shape."""
+        """(polytope, surrogate of it, nodes (N, T), edges (N, T - 1)) of the trees of each shape; kept for the last forest."""
+        kept = self._kept
+        if kept is None or kept[0] is not forest:
+            kept = self._kept = (forest, self._found_shapes(forest))
+        return kept[1]
+
+    def _found_shapes(self, forest: Forest) -> list[tuple[Tree, Surrogate, np.ndarray, np.ndarray]]:
         shapes: dict[bytes, list[int]] = {}
         for i in range(len(forest)):
             local = forest.parents[forest.offsets[i] : forest.offsets[i + 1]] - forest.offsets[i]
@@ -389,6 +400,18 @@ class ByShape:
         for polytope, surrogate, nodes, at, scores in self._each(forest, v):
             mu_nodes[nodes], mu_edges[at] = polytope.split(surrogate.inverse_link(scores))
         return mu_nodes, mu_edges
+
+    def decide(self, forest: Forest, v: NodeEdgeScores) -> np.ndarray:
+        """The outputs that scores choose themselves, for a surrogate that is bound to outputs."""
+        z = np.empty(forest.n_nodes, dtype=np.int64)
+        for _, surrogate, nodes, _, scores in self._each(forest, v):
+            z[nodes] = surrogate.decide(scores)
+        return z
+
+    def moments_at(self, forest: Forest, v: NodeEdgeScores, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nodes, edges = self.moments(forest, v, True)
+        assert edges is not None
+        return nodes, edges[:, cells[:, 0], cells[:, 1]]
 
     def _gather(self, forest: Forest, shared: bool, parts: list[Any]) -> NodeEdgeScores:
         k = self.n_states

@@ -15,11 +15,12 @@ from ..hypotheses.base import Hypothesis
 from ..hypotheses.linear import Linear
 from ..hypotheses.thresholds import Thresholds
 from ..margins import Logistic
+from ..polytopes._infimal import TableConvolution
 from ..polytopes.product import Product
 from ..polytopes.simplex import Simplex
 from ..surrogates.base import Surrogate
 from ..surrogates.chaincrf import ChainCRF
-from ..surrogates.convolutional import ConvolutionalFenchelYoung, ConvolvedRisk
+from ..surrogates.convolutional import ConvolutionalFenchelYoung
 from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.maxentropy import MaxEntropy
 
@@ -30,6 +31,7 @@ Array = Any
 
 _PASS_ROWS = 512  # BLAS takes half as long again for few scores of more rows than that
 _PASS_BYTES = 1 << 19  # of rows and their scores that stay in a core's cache
+_SETTLED = 1e-9  # of the size of the outputs' vectors, to which a law is settled in a fit
 _LOGISTIC, _SOFTMAX = 0, 1  # the numbers of the kernels in `_compiled.pointwise.risk`
 
 
@@ -42,11 +44,16 @@ class Pointwise(NamedTuple):
     kernel: int
     parameter: float
 
+    @property
+    def memory(self) -> int:
+        """How many numbers it remembers of each row for the next pass."""
+        return 0
+
     def sums(self, k: int) -> np.ndarray:
         """Room for the sums over examples: one for each score where these are problems of their own."""
         return np.zeros(k if self.kernel == _LOGISTIC else 1)
 
-    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray, memory: np.ndarray | None = None) -> np.ndarray:
         from .._compiled.pointwise import risk
 
         sums = self.sums(v.shape[1])
@@ -54,10 +61,28 @@ class Pointwise(NamedTuple):
         return sums
 
 
-def pointwise(surrogate: Surrogate) -> Pointwise | ConvolvedRisk | None:
+class Convolution(NamedTuple):
+    """The same pass for a convolved surrogate. It remembers the law over outputs of each row, from which the next pass starts."""
+
+    table: TableConvolution
+
+    @property
+    def memory(self) -> int:
+        return len(self.table.psi)
+
+    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray, memory: np.ndarray | None = None) -> np.ndarray:
+        values, mu, _ = self.table.solve(np.ascontiguousarray(v, dtype=float), memory, _SETTLED)
+        values -= np.einsum("nk,nk->n", phi, v)
+        mu -= phi
+        np.multiply(mu, w[:, None], out=v, casting="same_kind")
+        return np.atleast_1d(w @ values)
+
+
+def pointwise(surrogate: Surrogate) -> Pointwise | Convolution | None:
     """The compiled pass over scores of a surrogate: logistic in each coordinate, softmax over simplices of one size, or a convolution."""
     if isinstance(surrogate, ConvolutionalFenchelYoung):
-        return surrogate.compiled_pass()
+        table = surrogate.table_convolution()
+        return None if table is None else Convolution(table)
     if isinstance(surrogate, Coordinatewise):
         return Pointwise(_LOGISTIC, float(surrogate.low)) if isinstance(surrogate.phi_margin, Logistic) else None
     if not isinstance(surrogate, MaxEntropy):
@@ -70,14 +95,9 @@ def pointwise(surrogate: Surrogate) -> Pointwise | ConvolvedRisk | None:
     return Pointwise(_SOFTMAX, float(simplices[0].size))
 
 
-def starts_warm(surrogate: Surrogate) -> bool:
-    """Whether the compiled pass starts where it ended for the same rows, and so pays on few rows too."""
-    return isinstance(surrogate, ConvolutionalFenchelYoung)
-
-
 def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable[..., tuple[Any, Any]] | None:
     """(coefficients, X, targets, weights) -> sums, and the derivative in the coefficients, of one thread's rows."""
-    from .scores import Rows
+    from .rows import Rows
 
     node = Hypothesis.resolve(hypothesis.node) if isinstance(hypothesis, Thresholds) else hypothesis
     plain = isinstance(risk, Rows) and not risk.barrier and risk.offset is None

@@ -25,6 +25,10 @@ _MADE_BYTES = 1 << 22  # features that are made of a block of rows stay in the c
 _HELD_BYTES = 1 << 26  # features that are made are held up to this size
 _CHUNK_BYTES = 1 << 23  # features in coordinates that are made at one time for a pass of single examples
 _CALL_WORK = 1 << 22  # multiplications in a block beside which the interpreter's own time is small
+_CALL_ROWS = (
+    8192  # but no more rows than that: with 2,048 a fit of ordered thresholds took twice as long on two threads
+)
+_OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
 
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
@@ -54,7 +58,8 @@ class PenalisedRisk:
 
     Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each
     column of theta; elsewhere theta is one column. The data are cut once into pieces, all views: blocks of dense rows that
-    fit the cache, or all sparse rows with the threads inside their products, since a pullback is as large as theta.
+    fit the cache; sparse rows one piece for each thread, or, where a pullback, which is as large as theta, is large beside
+    them, all in one with the threads inside their products.
     """
 
     def __init__(
@@ -108,7 +113,9 @@ class PenalisedRisk:
         if self.fused is not None:
             rows = -(-n // threads)  # a thread goes over its share in blocks of its own
         elif hypothesis.sparse(self.inputs):
-            rows = n
+            # Whole passes side by side, each with a gradient of its own, where that is small beside the data.
+            small = self.start.size < _OWN_GRADIENT * hypothesis.work(self.inputs)
+            rows = -(-n // threads) if small else n
         elif room is not None:
             rows = max(64, room.block // (8 * d)) if risk.cuts_freely or not held else -(-n // threads)
         elif made and not held:
@@ -116,7 +123,7 @@ class PenalisedRisk:
         elif risk.cuts_freely:
             rows = max(64, _BLOCK_BYTES // (itemsize * (d + 6 * k)))
             if threads > 1:  # fewer, longer calls: threads meet at the interpreter's lock
-                rows = max(rows, min(2048, _CALL_WORK // (d * k)))
+                rows = max(rows, min(_CALL_ROWS, _CALL_WORK // (d * k)))
         else:
             rows = -(-n // threads)
         cuts = [slice(0, risk.n_examples)] if rows >= n else risk.cut(rows)
@@ -239,8 +246,9 @@ class PenalisedRisk:
             directions = min(k, _CORRECTION_PARAMETERS // k, int(np.sqrt(budget))) - 1
             if directions > 0:
                 own = Curvature(weights, curvature.matrices * (total / each)[:, None, None])  # of the same mean
+                z = hypothesis.coordinates(inputs)
                 apply = low_rank_correction(
-                    apply, theta, inputs, own, moments, self.alpha, hypothesis.fit_intercept, directions
+                    apply, theta, z, own, moments, self.alpha, hypothesis.fit_intercept, directions
                 )
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
 

@@ -13,6 +13,7 @@ from ._forest import COMPILED_WORK, Array, Forest, edge_scores, finite_or_zero, 
 _MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
 _SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as products of messages need
 _SMALLEST = 1e-100
+_NO_CELLS = np.zeros((0, 2), dtype=np.int64)
 
 
 def _lse(x: Array, axis: int) -> Array:
@@ -219,7 +220,7 @@ def _compiled_block(
     pair = np.zeros((0 if mode == 0 else 1 if mode == 1 else forest.n_edges, k, k))
     turned = _turned(e)
     shape = (forest.edge_of, forest.parents, forest.offsets)
-    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine)
+    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine, _NO_CELLS)
     if shared:
         log_z += (forest.lengths - 1) * float(shift.squeeze())
     else:
@@ -228,6 +229,30 @@ def _compiled_block(
     if not fine.all():
         result = _mend(forest, unary, pairwise, weights, pairs, np.flatnonzero(~fine), log_z, mu, result)
     return result
+
+
+def cell_marginals(
+    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, cells: np.ndarray, compiled: bool | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Marginals of nodes, and of edges at some pairs of states, (edges, cells): all of them would be most of the work."""
+    if compiled is None:
+        compiled = forest.n_nodes * unary.shape[1] ** 2 >= COMPILED_WORK
+    if not compiled or pairwise.ndim == 3:
+        _, mu, pair = marginals(forest, unary, pairwise, compiled=compiled)
+        return mu, pair[:, cells[:, 0], cells[:, 1]]
+    from .._compiled.forest import sum_product
+
+    unary = np.ascontiguousarray(unary, dtype=float)
+    e, _, fine = _exponentials(forest, pairwise)
+    mu, log_z, pair = np.empty(unary.shape), np.zeros(len(forest)), np.empty((1, forest.n_edges, len(cells)))
+    shape, weights = (forest.edge_of, forest.parents, forest.offsets), np.ones(len(forest))
+    sum_product(unary, e, _turned(e), 0, *shape, weights, mu, 3, pair, log_z, fine, cells)
+    if not fine.all():
+        trees = np.flatnonzero(~fine)
+        some, nodes = forest.take(trees), forest.nodes_of(trees)
+        edges = forest.edge_of[nodes[forest.parents[nodes] >= 0]]
+        mu[nodes], pair[0, edges] = cell_marginals(some, unary[nodes], pairwise, cells, compiled=False)
+    return mu, pair[0]
 
 
 def _exponentials(forest: Forest, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

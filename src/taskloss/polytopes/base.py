@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._arrays import array_namespace
+from .._checks import check_floats
 from ..registry import Part
 
 Array = Any
@@ -31,6 +32,21 @@ class Polytope(Part):
     Arrays are batch first, coordinates last. One method decides the family, `log_partition_and_marginals`
     (A(v) = log sum over vertices exp<v, phi>, and its gradient); the rest is geometry.
     """
+
+    guarded = ("log_partition_and_marginals", "log_partition", "marginals", "maximiser", "project", "entropy")
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        for name in ("n", "n_states", "length"):
+            if name in self._get_param_names() and getattr(self, name) is None:
+                raise ValueError(f"{type(self).__name__} needs {name}, a whole number.")
+        for name, value in given.items():
+            check_floats(name, value)
+            if isinstance(value, np.ndarray) and not np.isfinite(value).all():
+                raise ValueError(f"{name} contains NaN or infinite values.")
+            if tuple(value.shape)[-1:] != (self.size,):
+                raise ValueError(
+                    f"{name} must have the {self.size} coordinates of {self!r} along its last axis, got shape {tuple(value.shape)}."
+                )
 
     @property
     def size(self) -> int:

@@ -47,7 +47,7 @@ class Birkhoff(Table):
         n = self.n_rows if self.n_columns is None else self.n_columns
         if self.n_rows < 1 or n < (1 if self.outliers else self.n_rows):
             raise ValueError(
-                f"{self.n_rows} rows cannot all be matched to {n} columns: pass outliers=True so that rows may match nothing."
+                f"n_rows={self.n_rows} rows cannot all be matched to n_columns={n} columns: pass outliers=True so that rows may match nothing."
             )
         return n
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from .._arrays import array_namespace, device
+from .._checks import said_of
 from .._numpy import like, to_numpy
 from .base import Array, Law, Polytope, normals
 from .simplex import Simplex
@@ -138,4 +139,5 @@ class Hull(Polytope):
         return points.min(0), points.max(0)
 
     def vertices(self) -> np.ndarray:
-        return check_array(self.points, dtype=float, input_name="points")
+        with said_of("points", "be rows of numbers"):
+            return check_array(self.points, dtype=float, input_name="points")

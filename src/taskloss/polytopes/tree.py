@@ -88,7 +88,8 @@ class Tree(Polytope):
         """The inverse of `split`."""
         xp = array_namespace(nodes)
         batch = nodes.shape[:-2]
-        return xp.concat([xp.reshape(nodes, (*batch, -1)), xp.reshape(edges, (*batch, -1))], axis=-1)
+        t, k = self.n_nodes, self.n_states
+        return xp.concat([xp.reshape(nodes, (*batch, t * k)), xp.reshape(edges, (*batch, (t - 1) * k * k))], axis=-1)
 
     def _packed(self, v: Array) -> tuple[Forest, Array, Array, tuple[Any, ...]]:
         """A forest with one tree for each score vector, packed scores, and the shape of the batch."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .._arrays import array_namespace, device
-from .._checks import real_array
+from .._checks import check_floats
 from ..polytopes.base import Polytope
+from ..polytopes.cube import Cube
 from ..registry import Part
 from .outputs import Embedding
 
@@ -34,6 +34,7 @@ class Surrogate(Part):
     `differentiable`: h is, inside D, so that moments leave open no more of their scores than the link does.
     """
 
+    name: ClassVar[str] = ""  # of one that is not registered
     guarded = ("potential", "link", "inverse_link", "divergence", "value", "gradient", "value_and_gradient")
     canonical: ClassVar[bool] = True
     ordered: ClassVar[bool] = False  # S is finite for scores in ascending order only
@@ -67,6 +68,11 @@ class Surrogate(Part):
         return None
 
     @property
+    def example_domain(self) -> Polytope:
+        """The domain, or, where that is the whole space, a cube whose vertices are labels that the surrogate fits."""
+        return Cube(self.size or 3) if self.domain is None else self.domain
+
+    @property
     def size(self) -> int | None:
         """Number of scores; None as long as it is not bound."""
         return None if self.domain is None else self.domain.size
@@ -81,18 +87,7 @@ class Surrogate(Part):
         widths = {"v": self.size}
         shapes = {}
         for name, value in given.items():
-            if (
-                not hasattr(value, "shape")
-                or hasattr(value, "columns")
-                or isinstance(value, np.ma.MaskedArray)
-                or issparse(value)
-            ):
-                raise ValueError(
-                    f"{name} must be an array of floating-point numbers, of NumPy or torch, got {value!r}."
-                )
-            if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "f":
-                real_array(name, value)
-                raise ValueError(f"{name} must be floating-point numbers, got values of type {value.dtype}.")
+            check_floats(name, value)
             width = widths.get(name, None if domain is None else domain.size)
             shapes[name] = tuple(value.shape)
             if not shapes[name] or (width is not None and shapes[name][-1] != width):
@@ -119,6 +114,11 @@ class Surrogate(Part):
 
     def _sized(self, polytope: Polytope) -> Self:
         return self
+
+    @classmethod
+    def for_loss(cls, loss: Any) -> Self:
+        """An instance to compare with others on a loss; one that cannot be built without the loss takes what it needs from it."""
+        return cls()
 
     def bind_outputs(self, embedding: Embedding) -> Self:
         """The same surrogate with the outputs of a loss, where it takes them; refuses other outputs than it has."""

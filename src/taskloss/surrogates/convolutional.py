@@ -9,9 +9,9 @@ import numpy as np
 
 from .._arrays import array_namespace, device
 from .._numpy import like, to_numpy, with_gradient
+from ..polytopes._infimal import TableConvolution
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
-from ..polytopes.simplex import Simplex
 from ._convolution import Support, convolve, curvature
 from .base import Array, Surrogate, automatic
 from .maxentropy import MaxEntropy, Multinomial
@@ -94,7 +94,7 @@ class ConvolutionalFenchelYoung(Surrogate):
     def outputs(self) -> Embedding:
         if self.embedding is None:
             raise ValueError(f"{self!r} has no outputs yet: give it an embedding, such as a loss.")
-        if not hasattr(self.embedding, "psi"):
+        if not isinstance(self.embedding, Embedding):
             raise ValueError(f"embedding must be a loss or ListedOutputs, got {self.embedding!r}.")
         return self.embedding
 
@@ -138,7 +138,8 @@ class ConvolutionalFenchelYoung(Surrogate):
     def _sized(self, polytope: Polytope) -> Self:
         auto = isinstance(self.surrogate, str) and self.surrogate == "auto"
         inner = automatic(polytope) if auto else Surrogate.resolve(self.surrogate)
-        return self.with_params(surrogate=inner.bind(polytope).canonical_form())
+        embedding = None if self.embedding is None else self.embedding.on(polytope)
+        return self.with_params(surrogate=inner.bind(polytope).canonical_form(), embedding=embedding)
 
     def bind_outputs(self, embedding: Embedding) -> Self:
         if self.embedding is not None and (self._listed() or self.embedding) != (
@@ -154,16 +155,17 @@ class ConvolutionalFenchelYoung(Surrogate):
     def _convolved(self, v: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | Support]:
         """h_L*(v), mu-hat and the law, as pi where outputs are listed, for rows of v."""
         flat = np.ascontiguousarray(to_numpy(v).reshape(-1, v.shape[-1]), dtype=float)
-        compiled = self.compiled_pass()
-        if compiled is None:
+        table = self.table_convolution()
+        if table is None:
             return convolve(self.inner, self._listed() or self.outputs, flat)
-        return compiled.convolve(flat)
+        return table.solve(flat)
 
-    def compiled_pass(self) -> ConvolvedRisk | None:
-        """The inner problem by its compiled solver; None where outputs cannot be listed, or h* is not compiled."""
-        listed = self._listed()
-        kernel = None if listed is None else _kernel(self.inner)
-        return None if listed is None or kernel is None else ConvolvedRisk(*kernel, listed.vectors, listed.offsets)
+    def table_convolution(self) -> TableConvolution | None:
+        """The inner problem with its outputs in a table; None where they cannot be listed, or h* has no compiled solver."""
+        listed, inner = self._listed(), self.inner
+        if listed is None or not isinstance(inner, Quadratic | MaxEntropy):
+            return None
+        return TableConvolution.of(inner.domain, listed.vectors, listed.offsets)
 
     def support(self, v: Array) -> Support:
         """The law over outputs that the scores v stand for, by the few outputs that have weight, the likeliest first.
@@ -241,58 +243,7 @@ class ConvolutionalFenchelYoung(Surrogate):
         return lambda u: _shaped(product(to_numpy(u).reshape(flat.shape).astype(float)), v, v.shape)
 
 
-class ConvolvedRisk:
-    """(v, phi, w) -> w @ terms, and v becomes w * gradient, in one compiled pass that starts each block of examples from the laws where it last left it.
-
-    A block is known by the place of its weights in memory. Where another block comes to lie there, its start is poor and no
-    more: the minimum that is found is the same.
-    """
-
-    tolerance = 1e-9  # of the size of the outputs' vectors, to which a law is settled
-
-    def __init__(self, kernel: int, parameter: float, psi: np.ndarray, offsets: np.ndarray):
-        self.kernel, self.parameter, self.psi, self.offsets = kernel, parameter, psi, offsets
-        self.laws: dict[tuple[int, int], np.ndarray] = {}
-
-    def __call__(self, v: np.ndarray, phi: np.ndarray, w: np.ndarray) -> np.ndarray:
-        place = (w.__array_interface__["data"][0], len(w))
-        if place not in self.laws:
-            self.laws[place] = np.zeros((len(v), len(self.psi)))
-        values, mu, _ = self.convolve(np.ascontiguousarray(v, dtype=float), self.laws[place], self.tolerance)
-        values -= np.einsum("nk,nk->n", phi, v)
-        mu -= phi
-        np.multiply(mu, w[:, None], out=v, casting="same_kind")
-        return np.atleast_1d(w @ values)
-
-    def convolve(
-        self, v: np.ndarray, pi: np.ndarray | None = None, tolerance: float = 1e-13
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """h_L*(v), mu-hat and pi, which also says where to start."""
-        from .._compiled.convolution import convolve as compiled
-
-        if v.shape[1] != self.psi.shape[1]:  # compiled code looks at no bounds
-            raise ValueError(f"v must have {self.psi.shape[1]} coordinates along its last axis, got {v.shape[1]}.")
-        pi = np.zeros((len(v), len(self.psi))) if pi is None else pi
-        mu, values = np.empty_like(v), np.empty(len(v))
-        compiled(self.kernel, self.parameter, v, self.psi, self.offsets, tolerance, pi, mu, values)
-        return values, mu, pi
-
-
 def _shaped(result: np.ndarray, v: Array, shape: tuple[int, ...]) -> Array:
     """A result of rows in v's own kind of array, dtype and shape."""
     result = result.reshape(shape)
     return result.astype(v.dtype, copy=False) if isinstance(v, np.ndarray) else like(result, v)
-
-
-def _kernel(surrogate: Surrogate) -> tuple[int, float] | None:
-    """The number and the parameter of a conjugate that `_compiled.convolution` knows."""
-    if isinstance(surrogate, Quadratic):
-        return 0, 0.0
-    if not isinstance(surrogate, MaxEntropy) or surrogate.domain is None:
-        return None
-    if isinstance(surrogate.domain, Cube):
-        return 2, float(surrogate.domain.low)
-    simplices = getattr(surrogate.domain, "factors", [surrogate.domain])
-    width = simplices[0].size
-    same = all(isinstance(s, Simplex) and s.size == width for s in simplices)
-    return (1, float(width)) if same else None

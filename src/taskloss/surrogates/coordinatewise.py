@@ -24,6 +24,11 @@ class Coordinatewise(Surrogate):
     """
 
     low: float = -1.0
+
+    @property
+    def example_domain(self) -> Polytope:
+        return Cube(self.size or 3, low=self.low)
+
     canonical = False
     _count = "n_labels"  # the constructor's word for the size
     _extra = 0  # the count less the number of coordinates: k classes have k - 1 thresholds

@@ -44,7 +44,7 @@ class Form:
         return self.points is None and not len(self.slope) and not len(self.equal)
 
     def divergence(self, u1: np.ndarray, u2: np.ndarray) -> Any:
-        """D(u1, u2); infinite where u2 gives no weight to what u1 needs.
+        """D(u1, u2); infinite off the domain, and where u2 gives no weight to what u1 needs.
 
         As the a_j sum to a constant, sum a' log(a'/a) = sum a ((1 + t) log(1 + t) - t) with t = (a' - a) / a: no term
         is negative, and nothing cancels where the two points are close.
@@ -54,13 +54,19 @@ class Form:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             t = np.maximum(np.where(a2 > 0, (move @ self.slope.T) / a2, np.where(a1 > 0, np.inf, 0.0)), -1.0)
             terms = np.where(a2 > 0, a2 * log_excess(t), np.where(a1 > 0, np.inf, 0.0))
+            terms = np.where((a1 < 0) | (a2 < 0), np.inf, terms)
         return terms.sum(-1) + self.curvature / 2 * (move**2).sum(-1)
+
+    def inside(self, u: np.ndarray) -> Any:
+        """Whether every a_j is positive or zero at u, to rounding."""
+        return (self._weights(np.asarray(u)) >= 0).all(-1)
 
     def _weights(self, u: np.ndarray) -> np.ndarray:
         """a at u, with what is no more than rounding taken for zero: a face of D is a face."""
         a = u @ self.slope.T + self.shift
-        noise = 100 * np.finfo(float).eps * (np.abs(u) @ np.abs(self.slope).T + np.abs(self.shift))
-        return np.where(a > noise, a, 0.0)
+        size = (np.abs(u) @ np.abs(self.slope).T + np.abs(self.shift)).max(-1, keepdims=True, initial=0.0)
+        noise = 100 * np.finfo(float).eps * size
+        return np.where(np.abs(a) > noise, a, 0.0)
 
 
 def log_excess(t: np.ndarray) -> np.ndarray:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
+
+from ..polytopes.base import Polytope
 
 Array = Any
 
 _MOST_LISTED = 256  # outputs up to which a list is quicker than asking for one at a time
 
 
+@runtime_checkable
 class Embedding(Protocol):
     """What a surrogate asks of the outputs z that it is bound to; every loss answers it."""
 
@@ -27,6 +30,9 @@ class Embedding(Protocol):
 
     def outputs(self) -> np.ndarray:
         """All outputs; a ValueError or NotImplementedError where they are too many to list."""
+
+    def on(self, polytope: Polytope) -> Embedding:
+        """The same outputs for labels whose marginal polytope is given: itself, or for sequences those of one shape."""
 
 
 class ListedOutputs(BaseEstimator):
@@ -84,6 +90,9 @@ class ListedOutputs(BaseEstimator):
 
     def outputs(self) -> np.ndarray:
         return np.arange(len(self.table()[0]))
+
+    def on(self, polytope: Polytope) -> ListedOutputs:
+        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ListedOutputs):

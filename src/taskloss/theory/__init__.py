@@ -10,9 +10,10 @@ from .convolved import LinearCalibration, linear_calibration
 from .costs import Cost, pass_cost
 from .decomposition import Decomposition, decompose
 from .distances import DecisionDistances, crf_bound, decision_distances, excess_bound
-from .learning import ASGDBound, LearningBound, OsokinComparison, asgd_bound, osokin_comparison, sample_size
+from .learning import ASGDBound, LearningBound, asgd_bound, sample_size
 from .maxmargin import MaxMarginReport, check_max_margin, tightened
 from .noise import MarginDistribution, margin_distribution
+from .osokin import OsokinComparison, osokin_comparison
 from .problem import form_of, strong_convexity
 from .rates import ExponentialBound, RegularisedBound, exponential_bound, regularised_bound
 from .representation import Report, check

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..losses.base import Loss
 from ..margins import Margin
+from ..registry import Part
 from ..surrogates.base import Surrogate
 from ..surrogates.cumulative import Link
 from .calibration import Calibration, calibration
@@ -18,11 +19,12 @@ from .certificate import Certificate
 from .closed import closed_form
 from .convolved import linear_calibration
 from .costs import Cost, pass_cost
-from .learning import _canonical_gradient, _examples, _gradient
+from .learning import Ball, canonical_gradient, examples_needed
+from .problem import matched
 
 FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, take seconds
 # constructor arguments that name a part of their own: each of those is a surrogate to compare
-CHOICES: dict[str, type] = {"margin": Margin, "link": Link}
+CHOICES: dict[str, type[Part]] = {"margin": Margin, "link": Link}
 # (loss, surrogate) -> an object with lower_bound(eps), eps_max, loss and surrogate: the first that knows the surrogate speaks
 CALIBRATIONS: list[Callable[[Loss, Surrogate], Any]] = [calibration, linear_calibration]
 
@@ -66,19 +68,10 @@ class Candidate:
 
 def fitted(loss: Loss, surrogate: Surrogate) -> tuple[Loss, Surrogate]:
     """The loss in the first embedding that the surrogate takes, and the surrogate bound to it; refuses what cannot be consistent."""
-    refusal: ValueError | None = None
-    for variant in loss.variants():
-        try:
-            part = surrogate.bind(variant.polytope)
-            if hasattr(part, "bind_outputs"):  # one that decides by itself takes the loss's outputs too
-                part = part.bind_outputs(variant)
-        except ValueError as error:
-            refusal = refusal or error
-            continue
-        if not part.calibrated:
-            raise ValueError(f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence.")
-        return variant, part
-    raise refusal or ValueError(f"{loss!r} has no embedding.")
+    variant, bound = matched(loss, surrogate)
+    if not bound.calibrated:
+        raise ValueError(f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence.")
+    return variant, bound
 
 
 def builders(loss: Loss, surrogates: Sequence[Any] | None) -> list[tuple[str, Any]]:
@@ -87,16 +80,14 @@ def builders(loss: Loss, surrogates: Sequence[Any] | None) -> list[tuple[str, An
         chosen = [surrogates] if isinstance(surrogates, str | Surrogate) else list(surrogates)
         return [(_name(s), lambda s=s: s) for s in map(Surrogate.resolve, chosen)]
     out: list[tuple[str, Any]] = []
-    for name, kind in sorted(Surrogate.registry.items()):
+    registry: dict[str, Any] = Surrogate.registry
+    for name, kind in sorted(registry.items()):
         choices = [(key, part) for key, part in CHOICES.items() if key in kind._get_param_names()]
-        if hasattr(kind, "for_loss"):
-            out.append((name, lambda kind=kind: kind.for_loss(loss)))
-        elif choices:
+        if choices:
             key, part = choices[0]
-            options = part.registry  # type: ignore[attr-defined]
-            out += [(f"{name} ({o})", lambda kind=kind, key=key, o=o: kind(**{key: o})) for o in options]
+            out += [(f"{name} ({o})", lambda kind=kind, key=key, o=o: kind(**{key: o})) for o in part.registry]
         else:
-            out.append((name, kind))
+            out.append((name, lambda kind=kind: kind.for_loss(loss)))
     return out
 
 
@@ -110,8 +101,8 @@ def generality(name: str, loss: Loss) -> int:
 def _name(surrogate: Surrogate) -> str:
     """Its registered name, with its choice of margin or link; Python's own for what has none."""
     params = surrogate.get_params(deep=False)
-    chosen = [getattr(params[key], "name", params[key]) for key in CHOICES if key in params]
-    name = getattr(type(surrogate), "name", repr(surrogate))
+    chosen = [part.resolve(params[key]).name for key, part in CHOICES.items() if key in params]
+    name = surrogate.name or repr(surrogate)
     return f"{name} ({chosen[0]})" if chosen else name
 
 
@@ -156,7 +147,7 @@ def describe(
     gradient = _slope(zeta, loss, surrogate, radius, kappa) if math.isfinite(radius) else None
     examples = (math.nan,) * len(levels)
     if gradient is not None and zeta is not None:
-        examples = tuple(_examples(height, radius, gradient, confidence) for height in heights)
+        examples = tuple(examples_needed(height, radius, gradient, confidence) for height in heights)
     cost = pass_cost(surrogate, size)
     return Candidate(name, tuple(same), surrogate, loss, zeta, found, size, constants, radius, gradient, examples, cost)
 
@@ -178,11 +169,11 @@ def _slope(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: fl
     """M, the bound on the gradients' norm, or None where none is known."""
     if isinstance(zeta, Calibration):
         try:
-            return _gradient(zeta, radius, kappa)[0]
+            return Ball(zeta, radius, kappa).gradient()[0]
         except ValueError:
             return None
     if surrogate.canonical and surrogate.smoothness is not None:
-        return _canonical_gradient(surrogate, loss.polytope, surrogate.smoothness, radius, kappa)[0]
+        return canonical_gradient(surrogate, loss.polytope, surrogate.smoothness, radius, kappa)[0]
     return None
 
 

@@ -6,19 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._checks import explained
 from ..margins import Margin
 from ..surrogates.form import log_excess
 from .certificate import Certificate
 from .problem import Problem
 
 
+@explained
 def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
     """zeta of a margin loss for binary 0-1 loss: h((1 + eps)/2) - h(1/2), infinite beyond eps = 1.
 
     Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2. Each
     without the cancellation that the difference would have for small eps; rounding may take eps past 1 and is let pass.
     """
-    eps = np.asarray(eps, dtype=float)
+    margin, eps = Margin.resolve(margin), np.asarray(eps, dtype=float)
     e = np.clip(eps, 0.0, 1.0)
     if margin.divergence_form == "entropy":  # D_h at (1 + e)/2 and 1/2, two terms with t = e and t = -e
         value = (log_excess(e) + log_excess(-e)) / 2

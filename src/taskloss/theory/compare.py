@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .candidates import Candidate, builders, describe, fitted, generality, same_function
 from .certificate import Certificate
-from .learning import _positive, _tail
+from .learning import positive, tail
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class Comparison:
         return comparison_plot(self, axes)
 
 
+@explained
 def compare(
     loss: Any,
     surrogates: Sequence[Any] | None = None,
@@ -177,7 +179,7 @@ def compare(
     the bound (2 D M / zeta**(eps))^2 of `sample_size` stays the same when a surrogate is scaled. They are worst-case
     bounds, and order surrogates by what can be promised, not by what will happen on given data.
 
-    A surrogate is known by its registry. One that cannot be built without the loss gives a class method `for_loss(loss)`. One
+    A surrogate is known by its registry. One that cannot be built without the loss has its own class method `for_loss(loss)`. One
     whose excess risk is no Bregman divergence of moments is listed with what `candidates.CALIBRATIONS` knows of it.
 
     Examples
@@ -188,8 +190,8 @@ def compare(
     'all-thresholds (logistic)'
     """
     task = Loss.resolve(loss)
-    _positive(kappa=kappa, **({} if radius is None else {"radius": radius}))
-    _tail(confidence)
+    positive(kappa=kappa, **({} if radius is None else {"radius": radius}))
+    tail(confidence)
     if not 0 < noise < 1:
         raise ValueError(f"noise must be between 0 and 1, got {noise}.")
     refused: dict[str, str] = {}

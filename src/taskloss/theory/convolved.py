@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
-from ..surrogates.convolutional import ConvolutionalFenchelYoung
 from .problem import matched
 
 
@@ -41,6 +41,7 @@ class LinearCalibration:
         return np.minimum(np.asarray(delta, dtype=float) / self.share, self.eps_max)
 
 
+@explained
 def linear_calibration(
     loss: Any, surrogate: Any = "convolutional-fenchel-young", decision: str = "likeliest"
 ) -> LinearCalibration:
@@ -70,7 +71,7 @@ def linear_calibration(
     0.01
     """
     loss, bound = matched(Loss.resolve(loss), surrogate)
-    if not isinstance(bound, ConvolutionalFenchelYoung):
+    if bound.differentiable:
         raise ValueError(f"{bound!r} is not convolved with a loss: its calibration function is tl.theory.calibration.")
     if decision not in ("likeliest", "drawn"):
         raise ValueError(f"decision must be 'likeliest' or 'drawn', got {decision!r}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_flag, check_number, real_array
+from .._checks import check_flag, check_number, explained, real_array
 from ..losses.tabular import CostMatrix
 
 
@@ -60,6 +60,7 @@ def _norms(rows: np.ndarray) -> dict[str, float]:
     }
 
 
+@explained
 def decompose(matrix: Any, constant: float | None = None, balance: bool = True, tol: float = 1e-11) -> Decomposition:
     """psi, phi and c with matrix[z, y] = <psi(z), phi(y)> + c and as few coordinates as there can be.
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
+from .linear import linear_program
 from .problem import DUAL, Problem
 
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
@@ -57,6 +59,7 @@ class DecisionDistances:
         return float(out) if out.ndim == 0 else out
 
 
+@explained
 def decision_distances(loss: Any, surrogate: Any = None) -> DecisionDistances:
     """The paper's proposition on l2 distances, computed.
 
@@ -121,7 +124,7 @@ def _pieces(loss: Loss, points: np.ndarray | None) -> tuple[np.ndarray, np.ndarr
     return psi @ frame, offset + psi @ centre
 
 
-def _diameter(points: np.ndarray) -> float:
+def diameter(points: np.ndarray) -> float:
     gram = points @ points.T
     squares = np.diag(gram)
     return float(np.sqrt(max((squares[:, None] + squares - 2 * gram).max(), 0.0)))
@@ -129,21 +132,20 @@ def _diameter(points: np.ndarray) -> float:
 
 def _deltas(psi: np.ndarray, offset: np.ndarray, z: int, lengths: np.ndarray) -> np.ndarray:
     """The distance from H_0(z) to each tie, by max <psi(z) - psi(z'), u> + c(z) - c(z') over u in H_0(z)."""
-    from scipy.optimize import linprog
-
     rows, level = psi[z] - psi, offset - offset[z]
     keep = lengths > 0
     if (level[~keep] < -1e-12).any():  # an output with the same psi and a smaller constant is always better
         return np.full(len(psi), np.inf)
     out = np.zeros(len(psi))
     for other in np.flatnonzero(keep):
-        found = linprog(-rows[other], A_ub=rows[keep], b_ub=level[keep], bounds=(None, None))
+        found = linear_program(-rows[other], A_ub=rows[keep], b_ub=level[keep], bounds=(None, None))
         if found.status == 2:
             return np.full(len(psi), np.inf)
         out[other] = max(0.0, (level[other] + found.fun) / lengths[other])
     return out
 
 
+@explained
 def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = True) -> Any:
     """The lemma on the excess Bayes risk: what decoding moments u costs where the true moments are at most `distance` away.
 
@@ -175,6 +177,7 @@ def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = Tr
     return size * np.asarray(distance, dtype=float)
 
 
+@explained
 def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     """The proposition on conditional random fields: eps^2 / (8 max|psi|^2 max|phi|^2) <= zeta(eps), all norms l2.
 
@@ -200,7 +203,7 @@ def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     psi = np.asarray(resolved.psi(resolved.outputs()), dtype=float)
     phi = np.asarray(resolved.polytope.vertices(), dtype=float)
     if improved:
-        size = (_diameter(psi) * _diameter(phi)) ** 2 / 2
+        size = (diameter(psi) * diameter(phi)) ** 2 / 2
     else:
         size = 8 * float((psi**2).sum(1).max() * (phi**2).sum(1).max())
     levels = np.asarray(eps, dtype=float) ** 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from .polyhedral import LARGEST, Cells, values_of
 
@@ -82,6 +83,7 @@ class MaxMarginReport:
         return float(worst[self.v >= self.v.max() - 1e-9 * scale].min() if argmax else worst.min())
 
 
+@explained
 def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> MaxMarginReport:
     """Whether a max-margin loss is consistent with a task loss, with a proof for either answer.
 
@@ -157,6 +159,7 @@ def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> 
     return MaxMarginReport("consistent", reason, "some", matrix, pieces, cells=len(engine.scores))
 
 
+@explained
 def tightened(loss: Any, v: Any) -> np.ndarray:
     """The largest scores with the same maxima: w_z = min_y (g(y) - L(z, y)), g(y) = max_z L(z, y) + v_z.
 

@@ -15,7 +15,8 @@ from ..polytopes.base import normals
 from .scaled import Multipliers
 
 if TYPE_CHECKING:
-    from .programs import Programs, Proposal
+    from .conic import Proposal
+    from .programs import Programs
 
 
 def polished(
@@ -25,6 +26,8 @@ def polished(
 
     Weights below `near` are taken for zero.
     """
+    if found.ran_off:
+        return found
     try:
         with np.errstate(all="ignore"):  # a wrong guess of the active set runs off, and is noticed
             return _Polish(programs, z, other, eps, reward, found, near).run()
@@ -71,7 +74,7 @@ class _Polish:
         """Rows that hold with equality at the truth: M's hull and the faces that it lies on."""
         scaled, found = self.scaled, self.found
         if found.law is not None:
-            support = scaled.vertices[found.law > self.near * found.law.max()]
+            support = scaled.vertices[found.law >= self.near * found.law.max()]
             rows = normals(support) if len(support) > 1 else np.eye(scaled.size)
             return rows, rows @ support[0]
         slope, shift, equal, level = scaled.inner  # type: ignore[misc]
@@ -170,11 +173,13 @@ class _Polish:
             if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
                 return False
             y = np.concatenate([self.x, self.delta])
-            system = np.block([[hessian, matrix.T], [matrix, np.zeros((n, n))]])
-            right = np.concatenate([-gradient, goal - matrix @ y])
+            # near a face the Hessian is large, and rows of length one would pass for rounding beside it
+            unit = max(1.0, float(np.abs(hessian).max(initial=0.0)))
+            system = np.block([[hessian / unit, matrix.T], [matrix, np.zeros((n, n))]])
+            right = np.concatenate([-gradient / unit, goal - matrix @ y])
             answer = np.linalg.lstsq(system, right, rcond=1e-13)[0]
             answer += np.linalg.lstsq(system, right - system @ answer, rcond=1e-13)[0]
-            step, self.prices = answer[: 2 * k], answer[2 * k :]
+            step, self.prices = answer[: 2 * k], unit * answer[2 * k :]
             size = 1.0
             if len(slope):  # a and a' stay positive
                 a, a1 = slope @ self.x + shift, slope @ (self.x + self.eta * self.delta) + shift

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
+from .._checks import explained
 from ..losses.base import Loss
-from ..losses.hamming import Hamming
 from .calibration import Calibration
 
 
@@ -169,6 +170,7 @@ class MarginDistribution:
         return margins_plot(self, ax)
 
 
+@explained
 def margin_distribution(
     source: Any, data: Any, loss: Any = None, confidence: float = 0.95, error: float = 0.0
 ) -> MarginDistribution:
@@ -205,12 +207,17 @@ def margin_distribution(
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
     if not (np.isfinite(error) and error >= 0):
         raise ValueError(f"error must be finite and not negative, got {error}.")
-    if hasattr(source, "steps"):  # a pipeline
+    if isinstance(source, Pipeline):
         source, data = source[-1], source[:-1].transform(data)
-    if hasattr(source, "_loss_and_moments"):
-        judge, mu = source._loss_and_moments(loss, data)
-    else:
-        judge, mu = Loss.resolve(source if loss is None else loss), data
+    if isinstance(source, str | type):
+        source = Loss.resolve(source)
+    try:
+        answer = source._loss_and_moments
+    except AttributeError:
+        raise TypeError(
+            f"margin_distribution needs a fitted estimator of taskloss or a loss, got {type(source).__name__}."
+        ) from None
+    judge, mu = answer(loss, data)
     mu = np.asarray(mu, dtype=float)
     if mu.ndim != 2 or not len(mu) or not np.isfinite(mu).all():
         raise ValueError(f"The moments must be finite, one row per input and at least one, got shape {mu.shape}.")
@@ -220,8 +227,8 @@ def margin_distribution(
 
 def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """gamma and the l2 distance to the nearest tie, for each row of moments."""
-    if isinstance(loss, Hamming):
-        return _hamming_margins(loss, mu)
+    if loss.coordinatewise:
+        return _coordinatewise_margins(loss, mu)
     outputs = loss.outputs()
     psi = np.asarray(loss.psi(outputs), dtype=float)
     if mu.shape[1] != psi.shape[1]:
@@ -245,7 +252,7 @@ def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, 
     return np.concatenate(margins), np.concatenate(distances)
 
 
-def _hamming_margins(loss: Hamming, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _coordinatewise_margins(loss: Loss, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same without listing label sets: the next best one differs in one label, and so does the nearest tie."""
     size = loss.polytope.size
     if mu.shape[1] != size:

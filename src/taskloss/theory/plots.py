@@ -15,6 +15,7 @@ from ..surrogates.coordinatewise import AllThresholds, OneVsAll
 from ..surrogates.cumulative import CumulativeLink
 from ..surrogates.maxentropy import Multinomial
 from .calibration import Calibration, calibration
+from .linear import linear_program
 from .noise import MarginDistribution
 from .problem import Problem
 
@@ -121,8 +122,6 @@ def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:
     For each law q on a grid, ordered by symmetry, and each wrong output z: the least risk of scores that pick z, less
     the least risk of all, two linear programs. On the grid's laws the values are exact.
     """
-    from scipy.optimize import linprog
-
     pairs = list(itertools.permutations(range(3), 2))
     # variables (v, xi): xi_y >= 1 + v_j - v_y for j != y, xi >= 0
     slack = np.array([np.eye(3)[j] - np.eye(3)[y] for j, y in pairs])
@@ -134,7 +133,7 @@ def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:
         )
         matrix, level = np.vstack([rows, *wanted]), np.r_[-np.ones(6), np.zeros(len(wanted))]
         bounds = [(0, 0), (-9, 9), (-9, 9)] + [(0, None)] * 3
-        return float(linprog(np.r_[np.zeros(3), q], A_ub=matrix, b_ub=level, bounds=bounds).fun)
+        return float(linear_program(np.r_[np.zeros(3), q], A_ub=matrix, b_ub=level, bounds=bounds).fun)
 
     excess, price = [], []
     for a, b in itertools.product(range(steps + 1), repeat=2):

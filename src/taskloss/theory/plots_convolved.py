@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..losses.base import Loss
+from ..losses.tabular import ZeroOne
 from .calibration import calibration
 from .convolved import linear_calibration
 from .plots import BLUE, GREY, ORANGE, RED, _pyplot
@@ -40,16 +41,13 @@ def excess_pairs(
     return surrogate.value(v, truth), excess[np.arange(count), z], drawn
 
 
-def convolved_figure(
-    loss: Any = "zero-one", surrogate: Any = "multinomial", n_classes: int = 3, most: float = 0.15
-) -> Any:
+def convolved_figure(loss: Any = None, surrogate: Any = "multinomial", most: float = 0.15) -> Any:
     """Task excess against surrogate excess: under the square root for a surrogate, under a line where it is convolved.
 
     Parameters
     ----------
-    loss : a loss on labels, or its name.
+    loss : a loss on labels that knows how many there are; None for 0-1 loss on three labels.
     surrogate : a surrogate that fits it, or its name.
-    n_classes : labels, where the loss does not know how many.
     most : the largest surrogate excess to show.
 
     Returns
@@ -58,8 +56,7 @@ def convolved_figure(
     """
     from ..surrogates.convolutional import ConvolutionalFenchelYoung
 
-    loss = Loss.resolve(loss)
-    loss = loss if getattr(loss, "n_classes", n_classes) is not None else loss.bind(n_classes)
+    loss = ZeroOne(3) if loss is None else Loss.resolve(loss)
     zeta = calibration(loss, surrogate)
     likeliest, drawn = (
         linear_calibration(zeta.loss, ConvolutionalFenchelYoung(surrogate), decision)

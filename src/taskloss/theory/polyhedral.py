@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 
+from .linear import linear_program
+
 LARGEST = 5  # labels up to which all cells are listed
 
 
@@ -53,12 +55,10 @@ class Cells:
 
     def best(self, q: np.ndarray) -> tuple[np.ndarray, float]:
         """A vertex of argmin_v s(v, q), and the least risk."""
-        from scipy.optimize import linprog
-
         size = self.a.shape[1]
         rows = np.c_[self.a, -np.eye(self.k)[self.y]]
         bounds = [(0, 0)] + [(-1e3, 1e3)] * (size - 1) + [(None, None)] * self.k  # adding a constant changes nothing
-        found = linprog(np.r_[np.zeros(size), q], A_ub=rows, b_ub=-self.b, bounds=bounds, method="highs-ds")
+        found = linear_program(np.r_[np.zeros(size), q], A_ub=rows, b_ub=-self.b, bounds=bounds)
         if found.status != 0:
             raise ArithmeticError(f"The linear program of the least risk failed: {found.message}")
         return found.x[:size], float(found.fun)
@@ -78,13 +78,11 @@ class Cells:
 
     def _programme(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
         """The coupling of the largest <reward, q> among the laws for which v is best, or for one law."""
-        from scipy.optimize import linprog
-
         tight = np.flatnonzero(self._tight(v))
         sums = np.eye(self.k)[self.y[tight]].T
         equal = np.vstack([self.a[tight].T, np.ones(len(tight)) if q is None else sums])
         level = np.r_[np.zeros(self.a.shape[1]), [1.0] if q is None else q]
-        found = linprog(-(reward @ sums), A_eq=equal, b_eq=level, method="highs-ds")
+        found = linear_program(-(reward @ sums), A_eq=equal, b_eq=level)
         if found.status != 0:
             return None
         out = np.zeros(len(self.y))

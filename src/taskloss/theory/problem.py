@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import explained
 from ..losses.base import Loss
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate, automatic
@@ -16,14 +17,16 @@ from . import exponential
 DUAL = {"l1": "linf", "l2": "l2", "linf": "l1"}
 
 
+@explained
 def form_of(surrogate: Surrogate, polytope: Polytope) -> Form:
     """The surrogate's divergence as a Form, or a jointly convex one below it: what `surrogate.form(polytope)` gives."""
-    return surrogate.form(polytope)
+    return Surrogate.resolve(surrogate).form(polytope)
 
 
+@explained
 def strong_convexity(surrogate: Surrogate, polytope: Polytope) -> dict[str, float]:
     """sigma for each norm in which h is known to be sigma-strongly convex on D: keys "l1", "l2", "linf"."""
-    return surrogate.strong_convexity(polytope)
+    return Surrogate.resolve(surrogate).strong_convexity(polytope)
 
 
 class Problem:

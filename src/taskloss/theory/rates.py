@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .calibration import Calibration, calibration
-from .learning import LearningBound, _gradient, _positive, _tail
+from .._checks import explained
+from .calibration import Calibration
+from .learning import Ball, LearningBound, tail
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class RegularisedBound(LearningBound):
     method: str
 
 
+@explained
 def regularised_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -79,37 +81,35 @@ def regularised_bound(
     >>> round(bound.surrogate_excess, 5), bound.method
     (0.00283, 'bounded slopes')
     """
-    zeta = calibration(loss, surrogate)
-    _positive(n=n, radius=radius, kappa=kappa)
+    ball = Ball.of(loss, surrogate, radius, kappa, n=n)
+    zeta = ball.zeta
     if confidence is None:
-        excess, alpha, gradient, constants, method = _expected(zeta, n, radius, kappa)
+        excess, alpha, gradient, constants, method = _expected(ball, n)
     else:
-        gradient, constants = _gradient(zeta, 4 * radius, kappa)
+        gradient, constants = ball.gradient(times=4)
         scores = zeta.surrogate.size or zeta.problem.psi.shape[1]
-        spread = 2 * math.sqrt(2 * scores) + _tail(confidence) - 1
+        spread = 2 * math.sqrt(2 * scores) + tail(confidence) - 1
         delta = 3 * radius * gradient / math.sqrt(n) * spread
         excess, alpha, method = 4 * delta / 3, 2 * delta / (3 * radius**2), "uniform convergence"
         constants = constants | {"scores": float(scores)}
     return RegularisedBound(n, zeta.excess_risk(excess), excess, gradient, constants, confidence, alpha, method)
 
 
-def _expected(
-    zeta: Calibration, n: float, radius: float, kappa: float
-) -> tuple[float, float, float, dict[str, float], str]:
+def _expected(ball: Ball, n: float) -> tuple[float, float, float, dict[str, float], str]:
     """The better of the two bounds in expectation: excess, alpha, M, constants, method."""
-    options = []
+    options, zeta, radius = [], ball.zeta, ball.radius
     with np.errstate(over="ignore", invalid="ignore"):
-        slope, constants = _gradient(zeta, math.inf, kappa)
+        slope, constants = ball.gradient(times=math.inf)
     if slope < 1e100:  # an exponential margin's slope ends at the largest number there is
         alpha = 2 * slope / (radius * math.sqrt(n))
         options.append((2 * radius * slope / math.sqrt(n), alpha, slope, constants, "bounded slopes"))
     beta = zeta.surrogate.smoothness
     if beta is not None:
-        b, start = kappa**2 * beta, _largest_start(zeta)
+        b, start = ball.kappa**2 * beta, _largest_start(zeta)
         alpha = max(math.sqrt(32 * b * start / n) / radius, 2 * b / n)
         excess = 16 * b * start / (alpha * n) + (1 + 16 * b / (alpha * n)) * alpha * radius**2 / 2
         more = constants | {"beta": beta, "start": start}
-        options.append((excess, alpha, _gradient(zeta, radius, kappa)[0], more, "smooth"))
+        options.append((excess, alpha, ball.gradient()[0], more, "smooth"))
     if not options:
         raise ValueError(
             f"{zeta.surrogate!r} has neither bounded slopes nor a known smoothness: use asgd_bound, which needs a ball only."
@@ -149,6 +149,7 @@ class ExponentialBound:
     estimator: str
 
 
+@explained
 def exponential_bound(
     loss: Any,
     surrogate: Any = "auto",
@@ -208,15 +209,15 @@ def exponential_bound(
     """
     if estimator not in ("regularised", "asgd"):
         raise ValueError(f"estimator must be 'regularised' or 'asgd', got {estimator!r}.")
-    zeta = calibration(loss, surrogate)
-    _positive(n=n, margin=margin, alpha=alpha, radius=radius, kappa=kappa)
+    ball = Ball.of(loss, surrogate, radius, kappa, n=n, margin=margin, alpha=alpha)
+    zeta = ball.zeta
     if not (np.isfinite(bias) and bias >= 0):
         raise ValueError(f"bias must be finite and not negative, got {bias}.")
     beta = zeta.surrogate.smoothness
     if beta is None:
         raise ValueError(f"No smoothness is known for {zeta.surrogate!r}: its scores bound no surrogate excess.")
     level = zeta.hard_margin(margin)
-    gradient, _ = _gradient(zeta, radius, kappa)
+    gradient, _ = ball.gradient()
     if not math.isfinite(level):  # no output is that far behind anywhere: nothing can be wrong
         return ExponentialBound(n, 0.0, 0.0, math.inf, math.inf, gradient, alpha, estimator)
     reach = math.sqrt(2 * level / beta)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .linear import linear_program
 from .problem import Problem
 from .scaled import ROUNDING, Scaled
-
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class Regions:
@@ -44,22 +43,19 @@ class Regions:
         return scaled.points.T, *none, np.ones((1, m)), np.ones(1), [(0.0, 1.0)] * m
 
     def _deepest(self, z: int) -> tuple[bool, np.ndarray | None, float]:
-        from scipy.optimize import linprog
-
         scaled, problem = self.scaled, self.problem
         rows, levels, _, worst = scaled.optimal(z)
         if worst > problem.rounding:
             return True, None, -worst
         # maximise s <= 1 subject to rows x - s >= levels, inside D
         basis, inside, shift, equal, level, sides = self._domain()
-        result = linprog(
+        result = linear_program(
             np.r_[np.zeros(basis.shape[1]), -1.0],
             A_ub=np.vstack([np.c_[-rows @ basis, np.ones(len(rows))], np.c_[-inside, np.zeros(len(inside))]]),
             b_ub=np.r_[-levels, shift],
             A_eq=np.c_[equal, np.zeros(len(equal))] if len(equal) else None,
             b_eq=level if len(equal) else None,
             bounds=[*sides, (None, 1.0)],
-            options=TIGHT,
         )
         if result.status != 0:
             return False, None, 0.0
@@ -75,7 +71,16 @@ class Regions:
                 regret = float(prices @ levels - slope @ scaled.corner(-slope))
             if regret > ROUNDING * max(float(prices @ np.abs(levels)), 1e-300):
                 return True, None, depth
-        return False, basis @ result.x[:-1], depth
+        return False, self._off_faces(basis @ result.x[:-1], depth, rows, levels), depth
+
+    def _off_faces(self, x: np.ndarray, depth: float, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """A point at least half as deep in H_0(z) that lies on no face of D: a step towards D's centre."""
+        scaled = self.scaled
+        if depth <= 0 or not len(scaled.slope) or scaled.points is not None:
+            return x
+        centre = scaled.to_x(np.asarray(self.problem.domain.center(), dtype=float))
+        behind = float((levels - rows @ centre).max(initial=0.0))
+        return x + depth / (2 * (depth + behind)) * (centre - x)
 
     def support(self, z: int) -> np.ndarray:
         """Which of the a_j can be positive in D where z is optimal."""
@@ -84,8 +89,6 @@ class Regions:
         return self._support[z]
 
     def _positive(self, z: int) -> np.ndarray:
-        from scipy.optimize import linprog
-
         scaled = self.scaled
         n, k = len(scaled.slope), scaled.size
         if n == 0 or scaled.points is not None or self.never(z):
@@ -93,28 +96,61 @@ class Regions:
         deep, depth = self._look(z)[1:]
         if deep is not None and depth > 1e-9 and (scaled.slope @ deep + scaled.shift > 1e-9).all():
             return np.ones(n, dtype=bool)
-        # maximise sum s_j subject to s_j <= a_j and s_j <= 1e-2: by mixing, every a_j that can be positive is
         rows, levels, _, _ = scaled.optimal(z)
-        result = linprog(
-            np.r_[np.zeros(k), -np.ones(n)],
-            A_ub=np.vstack([np.c_[-rows, np.zeros((len(rows), n))], np.c_[-scaled.slope, np.eye(n)]]),
-            b_ub=np.r_[-levels + max(-depth, 0.0) + 1e-13, scaled.shift],
-            A_eq=np.c_[scaled.equal, np.zeros((len(scaled.equal), n))] if len(scaled.equal) else None,
+        levels = levels - max(-depth, 0.0)
+        for largest in (1e9, 1e6, 1e3):  # the larger, the thinner a region may be, and the harder for the solver
+            # maximise sum s_j subject to s_j <= tau a_j and s_j <= 1: as tau grows, every a_j that can be positive reaches 1
+            slack = levels - 1e-13
+            above = np.hstack([-rows, slack[:, None], np.zeros((len(rows), n))])
+            inside = np.hstack([-scaled.slope, -scaled.shift[:, None], np.eye(n)])
+            result = linear_program(
+                np.r_[np.zeros(k + 1), -np.ones(n)],
+                A_ub=np.vstack([above, inside]),
+                b_ub=np.zeros(len(rows) + n),
+                A_eq=np.c_[scaled.equal, -scaled.level, np.zeros((len(scaled.equal), n))]
+                if len(scaled.equal)
+                else None,
+                b_eq=np.zeros(len(scaled.equal)) if len(scaled.equal) else None,
+                bounds=[*[(None, None)] * k, (0.0, largest), *[(0.0, 1.0)] * n],
+            )
+            if result.status == 0:
+                zero = result.x[k + 1 :] < 0.5
+                return ~zero if zero.any() and self._vanish(z, zero, levels) else np.ones(n, dtype=bool)
+        return np.ones(n, dtype=bool)
+
+    def _vanish(self, z: int, zero: np.ndarray, levels: np.ndarray) -> bool:
+        """Whether these a_j are zero wherever z is optimal, by prices w: a_j's sum + w (rows x - levels) <= 0 on all of D."""
+        scaled = self.scaled
+        rows = scaled.optimal(z)[0]
+        slope, shift = scaled.slope[zero].sum(0), float(scaled.shift[zero].sum())
+        result = linear_program(
+            -slope,
+            A_ub=np.vstack([-rows, -scaled.slope]),
+            b_ub=np.r_[-levels, scaled.shift],
+            A_eq=scaled.equal if len(scaled.equal) else None,
             b_eq=scaled.level if len(scaled.equal) else None,
-            bounds=[*[(None, None)] * k, *[(0.0, 1e-2)] * n],
-            options=TIGHT,
+            bounds=(None, None),
         )
-        return result.x[k:] > 1e-9 if result.status == 0 else np.ones(n, dtype=bool)
+        if result.status != 0:
+            return False
+        w = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
+        total = slope + w @ rows
+        x = scaled.corner(-total)
+        weight = np.abs(scaled.slope[zero]).sum(0) @ np.abs(x) + np.abs(scaled.shift[zero]).sum()
+        weight += w @ (np.abs(rows) @ np.abs(x) + np.abs(levels))
+        return bool(float(total @ x + shift - w @ levels) <= ROUNDING * float(weight))
 
     # -- feasible points ---------------------------------------------------------------------------------------------
 
     def feasible(self, z: int, other: int, eps: float | None, u1: np.ndarray, u2: np.ndarray) -> bool:
-        """Whether z is optimal at u2 and eps behind z' at u1, to a billionth of eps and rounding."""
+        """Whether u2 lies in D, z is optimal there and eps behind z' at u1, to a billionth of eps and rounding."""
         problem = self.problem
         tolerance = problem.rounding * max(
             1.0, float(np.abs(u2).max()) / max(float(np.abs(problem.vertices).max()), 1e-300)
         )
         tolerance += 1e-9 * (eps or 0.0)
+        if not problem.form.inside(u2):
+            return False
         if float(problem.excess(z, u2)) > tolerance + (1e-9 * problem.unit if eps is None else 0.0):
             return False
         gain = u1 @ (problem.psi[z] - problem.psi[other]) + problem.offset[z] - problem.offset[other]
@@ -125,8 +161,8 @@ class Regions:
     ) -> tuple[np.ndarray, np.ndarray]:
         """u' in M with its excess at least eps, u in D with z optimal, whatever digits the solver left off.
 
-        First the estimate goes to the nearest point on the rows that it violates; then, as all sets are convex, a step
-        towards a point deep inside mends what is left.
+        First the estimate goes to the nearest point on the rows that it violates, of H_0(z) and of D alike; then, as all
+        sets are convex, a step towards a point deep inside mends what is left.
         """
         scaled, problem = self.scaled, self.problem
         x1, x2 = self._in_m(truth), estimate
@@ -137,19 +173,25 @@ class Regions:
         if eps is not None and have < eps and gains[top] > have:
             x1 = x1 + min(1.0, (eps - have) / (gains[top] - have)) * (scaled.vertices[top] - x1)
         rows, levels, _, _ = scaled.optimal(z)
-        for _ in range(4):
-            x2 = self._in_d(x2)
+        equal, level = scaled.equal, scaled.level
+        if scaled.points is None and len(scaled.slope):
+            kept = self.support(z)
+            rows, levels = np.vstack([rows, scaled.faces[0]]), np.concatenate([levels, scaled.faces[1]])
+            equal, level = np.vstack([equal, scaled.faces[0][~kept]]), np.concatenate([level, scaled.faces[1][~kept]])
+        for _ in range(6):
+            x2 = self._in_d(x2) if scaled.points is not None else x2
             slack = rows @ x2 - levels
             touched = slack < 1e-15
-            if slack.min(initial=0.0) >= -1e-15:
+            if slack.min(initial=0.0) >= -1e-15 and np.abs(equal @ x2 - level).max(initial=0.0) <= 1e-15:
                 break
-            active = np.vstack([rows[touched], scaled.equal])
-            goal = np.concatenate([levels[touched], scaled.level])
+            active, goal = np.vstack([rows[touched], equal]), np.concatenate([levels[touched], level])
             x2 = x2 + np.linalg.lstsq(active, goal - active @ x2, rcond=1e-12)[0]
-        deep, depth = self._look(z)[1:]
+        deep = self.deep(z)
         behind = float((levels - rows @ x2).max(initial=0.0))
-        if behind > 1e-15 and deep is not None and depth > 1e-9:
-            x2 = x2 + behind / (behind + depth) * (deep - x2)
+        if behind > 1e-15 and deep is not None:
+            depth = float((rows @ deep - levels).min(initial=np.inf))
+            if depth > 1e-9:
+                x2 = x2 + behind / (behind + depth) * (deep - x2)
         if len(scaled.slope):
             # A weight cut to zero of which the truth has some would be infinitely far: a speck of the truth itself
             # brings it back, and takes z no more than a speck of eps from being optimal.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_whole, real_array
+from .._checks import check_whole, explained
+from .blackbox import BlackBox, OutOfTimeError
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
 VERDICTS = {
@@ -58,6 +58,7 @@ class Report:
         return self.calibrated
 
 
+@explained
 def check(
     surrogate: Any,
     phi: Any = None,
@@ -93,146 +94,16 @@ def check(
     deadline = time.monotonic() + (time_limit or np.inf)
     check_whole("laws", laws, 6)
     check_whole("seed", seed, 0)
-    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed), deadline, verbose).report()
+    return _Checker(surrogate, phi, size, scores, laws, np.random.default_rng(seed), deadline, verbose=verbose).report()
 
 
-class _OutOfTimeError(Exception):
-    pass
+class _Checker(BlackBox):
+    """The conditions of the definition, one after the other, tried on a sample."""
 
-
-class _Checker:
-    def __init__(
-        self,
-        surrogate: Any,
-        phi: Any,
-        size: int | None,
-        scores: Any,
-        laws: int,
-        rng: np.random.Generator,
-        deadline: float = np.inf,
-        verbose: bool = False,
-    ):
-        self.rng, self.deadline, self.verbose = rng, deadline, verbose
-        self.function, self.phi, self.size = _as_function(surrogate, phi, size)
-        self.count = len(self.phi)
-        sample = rng.normal(scale=1.8, size=(400, self.size)) if scores is None else np.atleast_2d(scores)
-        sample = sample[np.isfinite(self.values(sample)).all(-1)]
-        if len(sample) < 8:
-            raise ValueError("S is finite at too few of the scores tried: give scores=..., rows where it is finite.")
-        self.frame = np.eye(self.size)  # until it is known which directions matter
-        self.frame = self._frame(sample[:12])
-        self.sample = sample[:48] @ self.frame @ self.frame.T
-        self.v0 = self.sample[0]
-        # M in coordinates of its own hull: phi = mean + coordinates @ hull, and rows normal to the hull
-        self.mean = self.phi.mean(0)
-        _, singular, rows = np.linalg.svd(self.phi - self.mean)
-        self.r = int((singular > 1e-10 * max(1.0, singular.max(initial=0.0))).sum())
-        self.hull, self.normal = rows[: self.r], rows[self.r :]
-        self.coordinates = (self.phi - self.mean) @ self.hull.T
-        self.laws = rng.dirichlet(np.ones(self.count), laws)
+    def __init__(self, *args: Any, verbose: bool = False):
+        super().__init__(*args)
+        self.verbose = verbose
         self.bump, self.at, self.label = self._bump()
-
-    # -- S and its parts ---------------------------------------------------------------------------------------------
-
-    def values(self, v: np.ndarray) -> np.ndarray:
-        """S(v, y), one row per score and one column per label."""
-        with np.errstate(all="ignore"):
-            return np.stack([np.asarray(self.function(v, y), dtype=float) for y in range(self.count)], axis=-1)
-
-    def slopes(self, v: np.ndarray, step: float = 1e-5) -> np.ndarray:
-        """dS(v, y)/dv along the frame, shape (rows, labels, directions)."""
-        moves = step * self.frame.T
-        stencil = np.concatenate([v[:, None] + moves, v[:, None] - moves], axis=1)
-        values = self.values(stencil.reshape(-1, self.size)).reshape(len(v), 2, len(moves), self.count)
-        with np.errstate(invalid="ignore"):
-            return np.swapaxes(values[:, 0] - values[:, 1], 1, 2) / (2 * step)
-
-    def _frame(self, sample: np.ndarray) -> np.ndarray:
-        """Orthonormal columns: the directions of v that change S at all (adding a constant to softmax scores does not)."""
-        slopes = self.slopes(sample)
-        slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
-        _, singular, rows = np.linalg.svd(slopes)
-        return rows[: int((singular > 1e-6 * singular.max(initial=1e-300)).sum())].T
-
-    def affine(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """g, b and the residual of -(S(v, .) - S(v0, .)) = <g, coordinates> + b."""
-        target = -(self.values(v) - self.values(self.v0[None]))
-        design = np.c_[self.coordinates, np.ones(self.count)]
-        solution = np.linalg.lstsq(design, target.T, rcond=None)[0]
-        return solution[:-1].T, solution[-1], np.abs(design @ solution - target.T).max(0)
-
-    def risk(self, v: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """s(v, q), row by row; huge where S is infinite or not defined."""
-        return np.nan_to_num((self.values(v) * q).sum(-1), nan=1e300, posinf=1e300, neginf=1e300)
-
-    def minimisers(self, laws: np.ndarray) -> np.ndarray:
-        """argmin_v s(v, q) for each law: damped Newton on all of them at once, then cutting planes where S has kinks."""
-        costs = np.nan_to_num(self.values(self.sample), nan=1e300, posinf=1e300) @ laws.T
-        v = self.sample[costs.argmin(0)]
-        for _ in range(60):
-            self._keep_time()
-            gradient, hessian = self._derivatives(v, laws)
-            if np.abs(gradient).max() < 1e-9:
-                break
-            least = np.linalg.eigvalsh(hessian)[:, 0]
-            ridge = np.maximum(1e-10, 1e-3 - least) * (least < 1e-7)
-            step = -np.linalg.solve(hessian + ridge[:, None, None] * np.eye(hessian.shape[1]), gradient[..., None])[
-                ..., 0
-            ]
-            step *= np.minimum(1.0, 4 / np.maximum(np.linalg.norm(step, axis=1), 1e-300))[:, None]
-            v = self._damped(v, laws, step @ self.frame.T, (gradient * step).sum(1))
-        rough = np.flatnonzero(np.abs(self._derivatives(v, laws)[0]).max(1) > 1e-5)
-        for i in rough:
-            v[i] = self._cutting_planes(laws[i], v[i])
-        if len(rough):  # what is best for one law may beat what was found for another
-            costs = np.nan_to_num(self.values(v), nan=1e300, posinf=1e300) @ laws.T
-            v = np.where((costs.min(0) < np.diag(costs) - 1e-9)[:, None], v[costs.argmin(0)], v)
-        return v
-
-    def _damped(self, v: np.ndarray, laws: np.ndarray, step: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        value, size = self.risk(v, laws), np.ones(len(v))
-        for _ in range(40):
-            worse = self.risk(v + size[:, None] * step, laws) > value + 1e-4 * size * slope + 1e-15 * np.abs(value)
-            if not worse.any():
-                break
-            size[worse] /= 2
-        return np.where(worse[:, None], v, v + size[:, None] * step)
-
-    def _derivatives(self, v: np.ndarray, laws: np.ndarray, step: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and Hessian of s(., q) along the frame, by central differences."""
-        d = self.frame.shape[1]
-        gradient = np.nan_to_num(np.einsum("nyd,ny->nd", self.slopes(v), laws), posinf=0.0, neginf=0.0)
-        pair = self.frame.T[:, None] + self.frame.T[None], self.frame.T[:, None] - self.frame.T[None]
-        moves = step * np.stack([pair[0], -pair[0], pair[1], -pair[1]]).reshape(-1, self.size)
-        rows = (v[:, None] + moves).reshape(-1, self.size)
-        risks = self.risk(rows, np.repeat(laws, len(moves), 0)).reshape(len(v), 4, d, d)
-        hessian = (risks[:, 0] + risks[:, 1] - risks[:, 2] - risks[:, 3]) / (4 * step**2)
-        wild = ~(np.abs(hessian) < 1e12).all((1, 2))
-        hessian[wild] = np.eye(d)
-        return gradient, (hessian + np.swapaxes(hessian, 1, 2)) / 2
-
-    def _cutting_planes(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Kelley's method on s(., q): finite for the piecewise linear, where Newton has nothing to go by."""
-        from scipy.optimize import linprog
-
-        d = self.frame.shape[1]
-        w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
-        for _ in range(80):
-            self._keep_time()
-            # a little off the point: on a kink, central differences in several directions are no subgradient
-            w = w + 1e-7 * self.rng.normal(size=d)
-            at = (self.frame @ w)[None]
-            value, slope = float(self.risk(at, q)[0]), self.slopes(at, step=1e-9)[0].T @ q
-            best = min(best, (value, at[0]), key=lambda pair: pair[0])
-            planes.append(np.append(slope, -1.0))
-            levels.append(slope @ w - value)
-            found = linprog(np.eye(d + 1)[d], A_ub=planes, b_ub=levels, bounds=[(-8, 8)] * d + [(None, None)])
-            if found.status != 0 or best[0] - found.fun < 1e-7:
-                break
-            w = found.x[:d]
-        return best[1]
-
-    # -- the tests ---------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
         if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
@@ -240,13 +111,9 @@ class _Checker:
             return self._report("link not injective", 0.0, self.v0, self.laws[0], inverse=None)
         try:
             return self._conditions()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             self.deadline = np.inf  # the parts, as functions, take the time they need
             return self._report("undecided in time", np.nan, None, None, inverse=None)
-
-    def _keep_time(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise _OutOfTimeError
 
     def _conditions(self) -> Report:
         self.best = self.minimisers(self.laws)
@@ -262,9 +129,7 @@ class _Checker:
     def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
         if verdict == "calibrated" and self.bump > 1e-9:
             verdict, violation, v, q = "not convex", self.bump, self.at, np.eye(self.count)[self.label]
-        return Report(
-            verdict, float(violation), v, q, self._potential, self._link, inverse, extension, self.bump <= 1e-9
-        )
+        return Report(verdict, float(violation), v, q, self.potential, self.link, inverse, extension, self.bump <= 1e-9)
 
     def _bump(self) -> tuple[float, np.ndarray, int]:
         """How far S(., y) rises above a chord at its middle, in units of the values there; and where, for which label."""
@@ -379,12 +244,12 @@ class _Checker:
         ratio = np.where(apart, moved / np.maximum(distance, 1e-12), np.inf)
         i, j = np.unravel_index(ratio.argmin(), ratio.shape)
         if ratio[i, j] < 1e-6:
-            return self._report("represented on t(M) only", ratio[i, j], scores[i], self._law(u[i]), moments, extension)
+            return self._report("represented on t(M) only", ratio[i, j], scores[i], self.law(u[i]), moments, extension)
         i, j = np.unravel_index((gap / scale).argmin(), gap.shape)
         if gap[i, j] < -1e-5 * scale[i, j]:
-            return self._report("represented on t(M) only", -gap[i, j], scores[i], self._law(u[i]), moments, extension)
+            return self._report("represented on t(M) only", -gap[i, j], scores[i], self.law(u[i]), moments, extension)
         worst = max(self.residual, float(-(gap / scale).min()))
-        return self._report("calibrated", worst, scores[i], self._law(u[i]), moments, extension)
+        return self._report("calibrated", worst, scores[i], self.law(u[i]), moments, extension)
 
     def _is_canonical(self, scores: np.ndarray) -> bool:
         """Whether S(v, y) - S(v, y') is linear in v, so that S = A(v) - <B v, phi(y)> up to terms without v."""
@@ -461,52 +326,3 @@ class _Checker:
             return np.concatenate([f(v[:, [j]]) for j, f in enumerate(inverses)], axis=1)  # type: ignore[misc]
 
         return self._report("calibrated", max(worst, self.residual), self.v0, self.laws[0], inverse, "coordinatewise")
-
-    # -- the parts, as functions -------------------------------------------------------------------------------------
-
-    def _law(self, mu: np.ndarray) -> np.ndarray:
-        """Some law over labels with moments mu, or the nearest there is."""
-        from scipy.optimize import nnls
-
-        q = nnls(np.vstack([self.phi.T, 1e3 * np.ones(self.count)]), np.append(mu, 1e3))[0]
-        return q / q.sum()
-
-    def _link(self, mu: Any) -> np.ndarray:
-        return self.minimisers(np.stack([self._law(row) for row in np.atleast_2d(mu)]))
-
-    def _potential(self, mu: Any) -> np.ndarray:
-        laws = np.stack([self._law(row) for row in np.atleast_2d(mu)])
-        return self.risk(np.broadcast_to(self.v0, (len(laws), self.size)), laws) - self.risk(
-            self.minimisers(laws), laws
-        )
-
-
-def _as_function(
-    surrogate: Any, phi: Any, size: int | None
-) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
-    """S(v, y), phi as rows, and the number of scores."""
-    loss = phi if hasattr(phi, "phi") else None  # in its own embedding
-    phi = loss.phi(loss.labels()) if loss is not None else None if phi is None else _embedding(phi)
-    if inspect.isclass(surrogate):
-        surrogate = surrogate()
-    if callable(surrogate):
-        table = _embedding(phi)
-        if size is None:
-            raise ValueError("check needs size, the number of scores, for a surrogate given as a function.")
-        return surrogate, table, size
-    try:
-        function, own_table, own = surrogate.as_function(phi, loss)
-    except AttributeError:
-        raise TypeError(
-            f"check needs a surrogate, a margin or a function S(v, y), got {type(surrogate).__name__}."
-        ) from None
-    return function, _embedding(own_table), size or own
-
-
-def _embedding(phi: Any) -> np.ndarray:
-    if phi is None:
-        raise ValueError("check needs phi: an array with one row per label, or a loss.")
-    table = real_array("phi", phi)
-    if table.ndim != 2 or len(table) < 2 or not np.isfinite(table).all():
-        raise ValueError(f"phi must be a finite array with one row per label, at least two, got shape {table.shape}.")
-    return table

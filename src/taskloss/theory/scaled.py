@@ -42,6 +42,7 @@ class Scaled:
         self.psi, self.offset = self.radius * problem.psi, problem.offset + problem.psi @ self.centre
         self.slope, self.shift = self.radius * form.slope, form.shift + form.slope @ self.centre
         self.equal, self.level = _rows(self.radius * form.equal, form.level - form.equal @ self.centre)
+        self.faces = _rows(self.slope, -self.shift)  # D's rows a_j >= 0, of length one
         self.curvature = form.curvature * self.radius**2
         self.points = None if form.points is None else (form.points - self.centre) / self.radius
         # coordinates that never change on D, as of forbidden transitions, where h may have no gradient

@@ -14,20 +14,19 @@ import numpy as np
 
 from .certificate import Certificate
 from .exponential import Dual
+from .linear import linear_program
 from .problem import Problem
 from .programs import Programs
 
 
 def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
     """The point of M where z and z' are both optimal, with as even a law over the labels as there is; None without."""
-    from scipy.optimize import linprog
-
     table = problem.table
     m = table.shape[1]
     table = table / problem.unit
     others = np.flatnonzero(np.abs(table - table[z]).max(1) > 1e-12)
     # maximise s subject to q >= s, q a law, z no worse than any output and equal to z'
-    result = linprog(
+    result = linear_program(
         np.r_[np.zeros(m), -1.0],
         A_ub=np.vstack([np.c_[table[z] - table[others], np.zeros(len(others))], np.c_[-np.eye(m), np.ones(m)]]),
         b_ub=np.zeros(len(others) + m),

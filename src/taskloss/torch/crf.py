@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._checks import check_flag, check_whole
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Limits
+from .checks import check_floating, check_tensor
 from .labellings import Labellings
 
 Tensor = torch.Tensor
@@ -79,14 +81,15 @@ class CRF(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
-        if num_tags < 1:
-            raise ValueError(f"num_tags must be at least 1, got {num_tags}.")
+        check_whole("num_tags", num_tags)
+        check_flag("batch_first", batch_first)
         self.num_tags, self.batch_first, self.ignore_index, self.validate = (
-            num_tags,
+            int(num_tags),
             batch_first,
             ignore_index,
             validate,
         )
+        num_tags = self.num_tags
         self.start_transitions = nn.Parameter(torch.empty(num_tags))
         self.end_transitions = nn.Parameter(torch.empty(num_tags))
         self.transitions = nn.Parameter(torch.empty(num_tags, num_tags))
@@ -141,9 +144,10 @@ class CRF(nn.Module):
         Tensor
             () or, with reduction="none", (batch,).
         """
-        if reduction not in ("none", "sum", "mean", "token_mean"):
+        if not isinstance(reduction, str) or reduction not in ("none", "sum", "mean", "token_mean"):
             raise ValueError(f"reduction must be 'none', 'sum', 'mean' or 'token_mean', got {reduction!r}.")
         law = self._law(emissions, mask, lengths, edges)
+        check_tensor(tags, "tags")
         if tags.ndim < 2:
             raise ValueError(f"Tags must have one code for each position, got shape {tuple(tags.shape)}.")
         tags = tags if self.batch_first else tags.transpose(0, 1)
@@ -260,6 +264,7 @@ class CRF(nn.Module):
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _law(self, emissions: Tensor, mask: Any, lengths: Any, edges: Any) -> Labellings:
+        check_floating(emissions, "emissions")
         if emissions.ndim != 3 or emissions.shape[2] != self.num_tags:
             axes = "(batch, length, tags)" if self.batch_first else "(length, batch, tags)"
             raise ValueError(

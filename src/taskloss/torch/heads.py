@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from .._checks import check_flag, check_whole
+from .checks import check_floating
+
 Tensor = torch.Tensor
 
 
@@ -43,8 +46,9 @@ class OrderedThresholds(nn.Module):
 
     def __init__(self, in_features: int, n_classes: int, rising: bool = False, weight: bool = True) -> None:
         super().__init__()
-        if n_classes < 2:
-            raise ValueError(f"Ordered labels are at least two, got n_classes={n_classes}.")
+        check_whole("in_features", in_features)
+        check_whole("n_classes", n_classes, 2)
+        check_flag("rising", rising)
         if not weight and in_features != 1:
             raise ValueError(
                 f"Without a weight the input is the score itself: in_features must be 1, got {in_features}."
@@ -70,6 +74,15 @@ class OrderedThresholds(nn.Module):
         return torch.cat([self.first, steps]).cumsum(0)
 
     def forward(self, x: Tensor) -> Tensor:
+        check_floating(x, "x")
+        if isinstance(self.score, nn.Linear) and x.shape[-1:] != (self.score.in_features,):
+            raise ValueError(
+                f"x must have {self.score.in_features} features along the last axis, got {tuple(x.shape)}."
+            )
+        if not torch.is_autocast_enabled(x.device.type) and x.dtype != self.first.dtype:
+            raise ValueError(
+                f"x is of type {x.dtype}, but the layer of {self.first.dtype}: convert one of them with .to(...)."
+            )
         score = self.score(x)
         if score.shape[-1:] != (1,):
             raise ValueError(f"Without a weight the input must be one score along the last axis, got {tuple(x.shape)}.")

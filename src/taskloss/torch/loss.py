@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._checks import check_whole
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix
 from .checks import found_bad
@@ -93,10 +94,11 @@ class TaskLoss(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
-        if reduction not in ("mean", "sum", "none"):
+        if not isinstance(reduction, str) or reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
         loss = Loss.resolve(loss) if isinstance(loss, str | Loss | type) else CostMatrix(loss)
         if n_labels is not None:
+            check_whole("n_labels", n_labels)
             loss = loss.bind(n_labels)
         self.reduction, self.validate = reduction, validate
         self.task = _KINDS[loss.kind](loss, surrogate, ignore_index, validate)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .._checks import said_of
 from .._numpy import to_numpy
 from ..losses.base import Loss
 from ..losses.hamming import Hamming
@@ -115,7 +116,9 @@ class Rows(Task):
         v = self._scores(scores)
         batch = v.shape[:-1]
         wanted = batch if self.table is not None else (*batch, self.loss.n_labels)
-        targets = torch.as_tensor(targets, device=None if isinstance(targets, Tensor) else v.device)
+        if not isinstance(targets, Tensor):
+            with said_of("targets", "be labels in a tensor or a list"):
+                targets = torch.as_tensor(np.asarray(targets), device=v.device)
         check_same_device(v, targets, "targets")
         if targets.shape != wanted:
             raise ValueError(

@@ -1,0 +1,230 @@
+"""Drawn calls of what is no estimator: losses, surrogates, hypotheses, solvers, streams, theory, networks' losses, model files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import taskloss as tl
+from taskloss.hypotheses import Hypothesis
+from taskloss.losses import Loss
+from taskloss.margins import Margin
+from taskloss.polytopes import Polytope
+from taskloss.solvers import ASGD
+from taskloss.surrogates import Surrogate
+
+from .drawing import Draw
+
+Call = Callable[[], Any]
+
+_rng = np.random.default_rng(0)
+X = _rng.normal(size=(12, 3))
+Y = np.arange(12) % 3
+NAMES = np.array(["a", "b", "c"])[Y]
+COSTS = np.array([[0.0, 1, 2], [3, 0, 1], [1, 1, 0]])
+CSV = "p,q,label\n1,2,a\n3,4,b\n5,6,a\n"
+
+
+def _examples(kind: Any) -> list[Any]:
+    return [part for _, cls in sorted(kind.registry.items()) for part in cls.examples()]
+
+
+def _altered(draw: Draw, part: Any) -> Any:
+    """A part, now and then with a hyperparameter that is something else; the constructor only keeps it."""
+    names = list(part.get_params(deep=False))
+    if not names or draw.rng.random() < 0.6:
+        return part
+    name = draw.pick(names)
+    return part.with_params(**{name: draw.spoil(name, part.get_params(deep=False)[name])})
+
+
+def _loss(draw: Draw) -> Call:
+    part = draw.pick(_examples(Loss))
+    z, y = part.outputs()[:4], part.labels()[:4]
+    z, y = z[: min(len(z), len(y))], y[: min(len(z), len(y))]
+    mu = np.asarray(part.phi(y), dtype=float)
+    good = {
+        "__call__": {"z": z, "y": y},
+        "phi": {"y": y},
+        "psi": {"z": z},
+        "decode": {"mu": mu},
+        "bayes_risk": {"z": z, "mu": mu},
+        "worst": {"z": z},
+        "matrix": {},
+        "bind": {"size": part.polytope.size},
+    }
+    method = draw.pick(m for m in good if m != "bind" or part.kind in ("classes", "indicator"))
+    part, given = _altered(draw, part), draw.arguments(**good[method])
+    draw.said.insert(0, f"{part!r}.{method}")
+    return lambda: getattr(part, method)(*given.values())
+
+
+def _surrogate(draw: Draw) -> Call:
+    part = draw.pick(_examples(Surrogate))
+    size = part.size or 3
+    centre = part.domain.center() if part.domain is not None else np.full(size, 0.5)
+    mu = np.tile(centre, (2, 1))
+    v = part.link(mu)
+    good = {
+        "value": {"v": v, "phi": mu},
+        "gradient": {"v": v, "phi": mu},
+        "value_and_gradient": {"v": v, "phi": mu},
+        "divergence": {"mu1": mu, "mu2": mu},
+        "potential": {"mu": mu},
+        "link": {"mu": mu},
+        "inverse_link": {"v": v},
+    }
+    if isinstance(part, tl.surrogates.Legendre):
+        del good["potential"]  # a function of the user's own
+    method = draw.pick(good)
+    part, given = _altered(draw, part), draw.arguments(**good[method])
+    draw.said.insert(0, f"{part!r}.{method}")
+    return lambda: getattr(part, method)(*given.values())
+
+
+def _hypothesis(draw: Draw) -> Call:
+    """Hypotheses hold hyperparameters only: the fit is where they are read."""
+    part = draw.pick(part for part in _examples(Hypothesis) if part.name != "structured")  # which only taggers make
+    part, given = _altered(draw, part), draw.arguments(X=X, y=NAMES)
+    return lambda: tl.CostSensitiveClassifier(hypothesis=part).fit(**given).predict(X)
+
+
+def _solver(draw: Draw) -> Call:
+    part = draw.pick([tl.solvers.LBFGS, tl.solvers.Newton, ASGD])()
+    part = _altered(draw, part)
+    return lambda: tl.CostSensitiveClassifier(solver=part).fit(X, NAMES)
+
+
+def _stream(draw: Draw) -> Call:
+    if draw.rng.random() < 0.4:
+        given = draw.arguments(X=X, y=Y, size=5)
+        return lambda: list(tl.streams.from_arrays(**given))
+    if draw.rng.random() < 0.3:
+        import pyarrow
+        import pyarrow.parquet
+
+        file = io.BytesIO()
+        frame = pd.DataFrame(X, columns=["p", "q", "r"]).assign(label=NAMES)
+        pyarrow.parquet.write_table(pyarrow.table(frame), file)
+        given = draw.arguments(file=file, target="label", size=5)
+        return lambda: list(tl.streams.from_parquet(**given))
+    text = draw.pick(
+        [CSV, CSV, CSV.replace("5", "x"), CSV + "1,2\n", CSV + '"1,2,a\n', "", "p,q\n", CSV.replace("a", "")]
+    )
+    if text != CSV:
+        draw.note("file", repr(text))
+    good: dict[str, Any] = {"file": io.StringIO(text), "target": "label", "size": 2, "delimiter": ","}
+    given = draw.arguments(**good, header=True, labels=str, encoding="utf-8")
+    return lambda: list(tl.streams.from_csv(**given))
+
+
+def _margin(draw: Draw) -> Call:
+    part = draw.pick(_examples(Margin))
+    method = draw.pick(["value", "derivative", "link", "inverse_link"])
+    argument = {"link": "q", "inverse_link": "v"}.get(method, "u")
+    given = draw.arguments(**{argument: np.array([0.25, 0.5])})
+    draw.said.insert(0, f"{part!r}.{method}")
+    return lambda: getattr(part, method)(*given.values())
+
+
+def _polytope(draw: Draw) -> Call:
+    part = draw.pick(_examples(Polytope))
+    method = draw.pick(["log_partition", "marginals", "maximiser", "project"])
+    part, given = (
+        _altered(draw, part),
+        draw.arguments(**{"u" if method == "project" else "v": np.zeros((2, part.size))}),
+    )
+    draw.said.insert(0, f"{part!r}.{method}")
+    return lambda: getattr(part, method)(*given.values())
+
+
+ZERO_ONE, MULTINOMIAL = tl.losses.ZeroOne(3), tl.surrogates.Multinomial(3)
+LEARNING = {"loss": ZERO_ONE, "surrogate": "quadratic", "n": 1000.0, "radius": 1.0, "kappa": 1.0, "confidence": 0.05}
+# The functions of `taskloss.theory` that users call, and arguments that are good.
+THEORY: dict[str, dict[str, Any]] = {
+    "decompose": {"matrix": COSTS, "constant": 0.5, "balance": False, "tol": 1e-9},
+    "check": {"surrogate": MULTINOMIAL, "phi": ZERO_ONE, "laws": 10, "seed": 0},
+    "calibration": {"loss": ZERO_ONE, "surrogate": "quadratic", "verbose": False, "time_limit": None},
+    "linear_calibration": {"loss": ZERO_ONE, "surrogate": "convolutional-fenchel-young", "decision": "likeliest"},
+    "margin_calibration": {"margin": tl.margins.Logistic(), "eps": np.array([0.25, 0.5])},
+    "margin_distribution": {"source": ZERO_ONE, "data": np.full((4, 3), 1 / 3), "confidence": 0.95, "error": 0.0},
+    "check_max_margin": {"loss": ZERO_ONE, "kind": "max-margin", "tol": 1e-9},
+    "tightened": {"loss": ZERO_ONE, "v": np.zeros((2, 3))},
+    "decision_distances": {"loss": ZERO_ONE, "surrogate": MULTINOMIAL},
+    "excess_bound": {"loss": ZERO_ONE, "distance": 0.5, "norm": "l2", "improved": True},
+    "crf_bound": {"loss": ZERO_ONE, "eps": 0.25, "improved": False},
+    "asgd_bound": LEARNING,
+    "regularised_bound": LEARNING,
+    "sample_size": {"loss": ZERO_ONE, "surrogate": "quadratic", "eps": 0.1, "radius": 1.0, "kappa": 1.0, "p": None},
+    "exponential_bound": {"loss": ZERO_ONE, "surrogate": "quadratic", "n": 1000.0, "margin": 0.1, "alpha": 0.01},
+    "osokin_comparison": {"matrix": COSTS, "scores": np.eye(3)},
+    "compare": {"loss": ZERO_ONE, "surrogates": ["multinomial", "quadratic"], "eps": [0.1], "noise": 0.1, "kappa": 1.0},
+    "form_of": {"surrogate": MULTINOMIAL, "polytope": ZERO_ONE.polytope},
+    "strong_convexity": {"surrogate": MULTINOMIAL, "polytope": ZERO_ONE.polytope},
+}
+
+
+def _theory(draw: Draw) -> Call:
+    name = draw.pick(THEORY)
+    given = draw.arguments(**THEORY[name])
+    draw.said.insert(0, name)
+    if name == "calibration":
+        given["eps"] = draw.arguments(eps=0.25)["eps"]
+        return lambda: tl.theory.calibration(*list(given.values())[:-1])(given["eps"])
+    return lambda: getattr(tl.theory, name)(**given)
+
+
+def _network(draw: Draw) -> Call:
+    """Losses and layers for networks; arrays that were spoilt are tensors where they can be."""
+    import torch
+
+    from taskloss.torch import CRF, OrderedThresholds, TaskLoss
+
+    def tensor(value: Any) -> Any:
+        try:
+            return torch.as_tensor(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
+        except TypeError:
+            return value
+
+    which = draw.pick(["TaskLoss", "CRF", "OrderedThresholds"])
+    draw.said.insert(0, which)
+    made, given = {
+        "TaskLoss": ({"loss": "zero-one", "n_labels": 3, "reduction": "mean"}, {"scores": X, "targets": Y}),
+        "CRF": ({"num_tags": 3, "batch_first": True}, {"emissions": X.reshape(2, 6, 3), "tags": Y.reshape(2, 6)}),
+        "OrderedThresholds": ({"in_features": 3, "n_classes": 4, "rising": False}, {"x": X.astype(np.float32)}),
+    }[which]
+    layer = {"TaskLoss": TaskLoss, "CRF": CRF, "OrderedThresholds": OrderedThresholds}[which]
+    made = draw.arguments(**made) if draw.rng.random() < 0.4 else made
+    given = {name: tensor(value) for name, value in draw.arguments(**given).items()}
+    return lambda: layer(**made)(*given.values())
+
+
+@cache
+def _stored() -> bytes:
+    file = io.BytesIO()
+    tl.model_files.save(tl.CostSensitiveClassifier().fit(X, NAMES), file)
+    return file.getvalue()
+
+
+def _model_file(draw: Draw) -> Call:
+    given = draw.arguments(file=io.BytesIO(_stored()), trusted=[])
+    return lambda: tl.model_files.load(**given)
+
+
+PARTS: dict[str, Callable[[Draw], Call]] = {
+    "losses": _loss,
+    "surrogates": _surrogate,
+    "margins": _margin,
+    "polytopes": _polytope,
+    "hypotheses": _hypothesis,
+    "solvers": _solver,
+    "streams": _stream,
+    "theory": _theory,
+    "torch": _network,
+    "model_files.load": _model_file,
+}

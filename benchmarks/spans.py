@@ -1,0 +1,127 @@
+"""Spans with their probabilities on CoNLL-2000 chunking: python -m benchmarks.spans [--sentences N].
+
+A tagger is fitted to the training sentences (features as in benchmarks.sequences, alpha 1 / n as CRFsuite's c2 of one half). Reliability: test
+spans of probability 0.05 or more, in ten bins, and the share of each that is right, with 95 % intervals (Wilson). Precision: what
+`precision=...` promised, and what it got. Times, taken in turns in one process: spans above one half beside the likeliest labelling (Viterbi), from words to
+answers and for inference alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import taskloss as tl
+from taskloss.data.spans import SpanScheme
+from taskloss.polytopes._max_product import maximise
+from taskloss.polytopes._spans import SpanLaw
+from taskloss.polytopes._sum_product import cell_marginals
+
+from .common import RESULTS, write_table
+from .datasets.sequences import chunks, conll2000
+from .sequences import first
+
+BINS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
+
+
+def wilson(right: float, n: float) -> tuple[float, float]:
+    """The 95 % interval of a share."""
+    z2 = 1.96**2
+    middle, half = (right + z2 / 2) / (n + z2), 1.96 * np.sqrt(right * (n - right) / n + z2 / 4) / (n + z2)
+    return middle - half, middle + half
+
+
+def in_turns(work: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, np.ndarray]:
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(repeats + 1):
+        for name, run in work.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: np.array(t[1:]) for name, t in times.items()}  # the first compiles
+
+
+def main(sentences: int | None = None) -> None:
+    split = first(conll2000(), sentences)
+    tagger = tl.SequenceTagger(alpha=1 / len(split.X), tol=1e-5).fit(split.X, split.y)
+    gold = [set(chunks(row)) for row in split.y_test]
+    found = tagger.predict_spans(split.X_test, threshold=float(BINS[0]))
+    pairs = [
+        ((s.start, s.end, s.label) in truth, s.probability) for truth, row in zip(gold, found, strict=True) for s in row
+    ]
+    right, p = np.array(pairs, dtype=float).T
+    place = np.clip(np.digitize(p, BINS) - 1, 0, len(BINS) - 2)
+    rows, points = [], []
+    for b in range(len(BINS) - 1):
+        here = place == b
+        n, hits = float(here.sum()), float(right[here].sum())
+        low, high = wilson(hits, n)
+        points.append((p[here].mean(), hits / n, low, high))
+        rows.append(
+            (
+                f"{BINS[b]:.2f} to {BINS[b + 1]:.2f}",
+                int(n),
+                f"{p[here].mean():.3f}",
+                f"{hits / n:.3f}",
+                f"{low:.3f} to {high:.3f}",
+            )
+        )
+    promises = []
+    total = sum(map(len, gold))
+    for asked in (0.95, 0.97, 0.99):
+        kept = tagger.predict_spans(split.X_test, precision=asked)
+        hits = sum((s.start, s.end, s.label) in truth for truth, row in zip(gold, kept, strict=True) for s in row)
+        promises.append(f"asked for precision {asked}: {hits / sum(map(len, kept)):.4f} at recall {hits / total:.4f}")
+    examples = tagger._read(split.X_test)
+    scores, tags = tagger._scores(examples.inputs), SpanScheme.read("BIO", tagger.classes_).tags
+    forest = examples.forest
+
+    def spans() -> Any:
+        return SpanLaw(forest, *cell_marginals(forest, *scores, SpanLaw.cells(tags)), tags).above(0.5)
+
+    times = in_turns(
+        {
+            "Viterbi, from words": lambda: tagger.predict(split.X_test, loss="sequence-zero-one"),
+            "spans, from words": lambda: tagger.predict_spans(split.X_test, threshold=0.5),
+            "Viterbi, inference alone": lambda: maximise(forest, *scores),
+            "spans, inference alone": spans,
+        }
+    )
+    ratios = [
+        f"{what}: spans take {np.median(times[f'spans, {what}'] / times[f'Viterbi, {what}']):.2f} times as long as Viterbi (median of 7 pairs)"
+        for what in ("from words", "inference alone")
+    ]
+    note = " ".join((__doc__ or "").split("\n\n", 1)[1].split())
+    note += (
+        f"\n\n{len(split.X)} sentences to fit, {len(split.X_test)} to test, {total} chunks. "
+        + "; ".join(promises + ratios)
+        + "."
+    )
+    header = ["probability", "spans", "mean probability", "share that is right", "its 95 % interval"]
+    write_table("spans", "Spans of CoNLL-2000: reliability", header, rows, [], note)
+    draw(np.array(points))
+
+
+def draw(points: np.ndarray) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(4.2, 4.2))
+    x, y, low, high = points.T
+    axes.plot([0, 1], [0, 1], color="0.7", lw=1)
+    axes.errorbar(x, y, yerr=[y - low, high - y], fmt="o", ms=4, lw=1, color="C0")
+    axes.set(xlabel="probability of the span", ylabel="share that is right", xlim=(0, 1.02), ylim=(0, 1.02))
+    figure.tight_layout()
+    figure.savefig(RESULTS / "spans.png", dpi=120)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sentences", type=int)
+    main(parser.parse_args().sentences)

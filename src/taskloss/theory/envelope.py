@@ -1,0 +1,195 @@
+"""The convex envelope zeta** of a calibration function, its conjugate and its inverse, each as a bound that holds."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .closed import closed_form, two_point_ceilings
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
+
+
+class Envelope:
+    """zeta**, by its conjugate: zeta**(eps) >= s eps - zeta*(s) for every slope s, with equality for the best."""
+
+    def __init__(self, zeta: Calibration):
+        self.zeta, self.problem = zeta, zeta.problem
+        self._conjugates: dict[float, tuple[float, float]] = {}
+        self._ceilings: dict[float, np.ndarray] = {}
+
+    def conjugate(self, slope: float) -> tuple[float, float]:
+        """zeta*(s) from above, and an eps at which it is attained."""
+        if slope <= 0:
+            return 0.0, 0.0
+        if slope not in self._conjugates and not self.problem.form.exact and self._line:
+            self._conjugates[slope] = self._line_conjugate(slope)
+        if slope not in self._conjugates:
+            unit = self._unit
+            if unit == 0:  # nothing is known from below but that zeta is not negative
+                return slope * self.problem.eps_max, self.problem.eps_max
+            if unit != 1:  # zeta >= unit * zeta of the squared distance
+                slope, whole = slope / unit, slope
+                conjugate, at = self._program_conjugate(slope)
+                self._conjugates[whole] = unit * conjugate, at
+                return self._conjugates[whole]
+            self._conjugates[slope] = self._program_conjugate(slope)
+        return self._conjugates[slope]
+
+    def _program_conjugate(self, slope: float) -> tuple[float, float]:
+        """The conjugate for the form's divergence, pair by pair, those that may give the most first."""
+        ceilings = self._pair_ceilings(slope)
+        best, at = 0.0, 0.0
+        for z, other, ceiling in self.zeta.ordered(-ceilings):
+            if -ceiling <= best:
+                break
+            found = self.zeta.programs.solve(z, other, reward=slope, enough=-best)
+            ceilings[z, other] = min(max(-found.lower, 0.0), -ceiling)
+            if ceilings[z, other] > best:
+                best = float(ceilings[z, other])
+                if found.u_prime is None:
+                    continue
+                gain = self.problem.psi[z] - self.problem.psi[other]
+                at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
+        self._ceilings[slope] = ceilings
+        return best, at
+
+    def _pair_ceilings(self, slope: float) -> np.ndarray:
+        """A quick upper bound on each pair's share of the conjugate.
+
+        From strong convexity; from two labels, for Kullback-Leibler; and from slopes that have been looked at, since
+        each share is convex in the slope, zero at zero and grows by no more than the pair's reach.
+        """
+        reach = np.maximum(self.problem.reach, 0.0)
+        kappa = np.zeros_like(reach) if self._unit != 1 else self.problem.curvature
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stop = np.where(kappa > 0, np.minimum(slope / kappa, reach), reach)
+            ceilings = np.where(reach > 0, slope * stop - kappa * stop**2 / 2, 0.0)
+        ceilings[~np.isfinite(ceilings)] = 0.0
+        if self.problem.kullback:
+            ceilings = np.minimum(ceilings, two_point_ceilings(self.problem.table, slope))
+        below = max((s for s in self._ceilings if s < slope), default=0.0)
+        above = min((s for s in self._ceilings if s > slope), default=np.inf)
+        first = self._ceilings.get(below, np.zeros_like(reach))
+        if np.isfinite(above):
+            share = (slope - below) / (above - below)
+            return np.minimum(ceilings, (1 - share) * first + share * self._ceilings[above])
+        return np.minimum(ceilings, first + (slope - below) * reach)
+
+    @cached_property
+    def _unit(self) -> float:
+        """How many times the form's zeta lies below the true one: 1, but where curvature 1 is a unit only.
+
+        Then it is the least curvature of h within the largest distance that a pair's program has at the end of its reach:
+        at any eps the distance rho is no larger, and D_h >= curvature rho^2 / 2.
+        """
+        least = self.problem.form.least_curvature
+        if least is None:
+            return 1.0
+        n = len(self.problem.psi)
+        ends = [divmod(int(pair), n) for pair in self.zeta.representatives]
+        ends = [(z, other) for z, other in ends if self.problem.reach[z, other] > 0 and not self.zeta.programs.never(z)]
+        far = [self.zeta.programs.solve(z, other, float(self.problem.reach[z, other])).value for z, other in ends]
+        widest = float(np.sqrt(2 * max(far, default=0.0)))
+        return least(widest) if np.isfinite(widest) else 0.0
+
+    @cached_property
+    def _line(self) -> bool:
+        """Whether one dimension makes zeta_h cheap and exact for every potential."""
+        found = closed_form(self.problem, self.problem.eps_max / 2)
+        return found is not None and "one dimension" in found.method
+
+    def _line_conjugate(self, slope: float) -> tuple[float, float]:
+        """By bisection of the range of eps: zeta grows, so that s eps - zeta is at most s (right end) - zeta(left end)."""
+        grid = np.linspace(0, self.problem.eps_max, 33)
+        best, at, cells = 0.0, 0.0, []
+        for left, right in itertools.pairwise(grid):
+            cells.append((-(slope * right - self.zeta.exact(float(left)).lower), float(left), float(right)))
+        heapq.heapify(cells)
+        for _ in range(20_000):
+            ceiling, left, right = cells[0]
+            if -ceiling <= best * (1 + 1e-5) or right - left < 1e-9 * self.problem.eps_max:
+                break
+            middle = (left + right) / 2
+            value = slope * middle - self.zeta.exact(middle).lower
+            best, at = max((best, at), (value, middle))
+            heapq.heapreplace(cells, (-(slope * middle - self.zeta.exact(left).lower), left, middle))
+            heapq.heappush(cells, (-(slope * right - self.zeta.exact(middle).lower), middle, right))
+        return max(-cells[0][0], 0.0), at
+
+    def value(self, eps: float) -> float:
+        """zeta**(eps), from below."""
+        if eps == 0:
+            return 0.0
+        if eps > self.problem.eps_max + self.problem.rounding:
+            return np.inf
+        if self._convex:
+            return self.zeta.exact(eps).lower
+        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
+        # slope of a chord, and with zeta itself as the ceiling where it is at hand.
+        known = self.problem.form.exact or self._line
+        ceiling = self.zeta.exact(eps).lower if known else np.inf
+        if known and ceiling == np.inf:  # no pair has a feasible point, here or beyond
+            return np.inf
+        first = ceiling if known else float(self.zeta.lower_bound(eps)) if self.problem.convexity else 0.0
+        low, high, best = 0.0, (first or self.zeta.exact(eps).value) / eps, 0.0
+        if not np.isfinite(high):
+            return 0.0
+        for _ in range(60):
+            conjugate, at = self.conjugate(high)
+            best = max(best, _below(high * eps, conjugate))
+            if at >= eps * (1 - 1e-7):
+                break
+            low, high = high, 2 * high
+        for _ in range(40):
+            if ceiling - best <= 1e-8 * best or high - low <= (1e-9 if known else 1e-4) * high:
+                break
+            middle = (low + high) / 2
+            conjugate, at = self.conjugate(middle)
+            best = max(best, _below(middle * eps, conjugate))
+            low, high = (middle, high) if at < eps else (low, middle)
+        return min(best, ceiling)
+
+    def inverse(self, delta: float) -> float:
+        """The largest eps with zeta**(eps) <= delta, from above."""
+        from scipy.optimize import brentq, minimize_scalar
+
+        if delta == 0:
+            return 0.0
+        top = self.problem.eps_max
+        if (self.problem.form.exact or self._convex or self._line) and self.zeta.exact(top).value <= delta:
+            return top
+        if self._convex:
+            return float(brentq(lambda e: self.zeta.exact(e).lower - delta, 0.0, top, xtol=1e-13))
+
+        def bound(log_slope: float) -> float:
+            slope = float(np.exp(log_slope))
+            return min((delta + self.conjugate(slope)[0]) / slope, 1e12)
+
+        # The best slope is that of zeta** at the answer: at least delta over the answer, and not much steeper.
+        widest = top if not self.problem.convexity else min(top, float(np.sqrt(delta / self.zeta.lower_bound(1.0))))
+        start = np.log(delta / widest)
+        found = minimize_scalar(bound, bounds=(start, start + 6), method="bounded", options={"xatol": 1e-7})
+        return min(float(found.fun), top)
+
+    # -- where zeta_h is known for all eps at once -------------------------------------------------------------------
+
+    @cached_property
+    def _convex(self) -> bool:
+        """Whether zeta_h is known to be convex: a convex function of eps by formula."""
+        found = closed_form(self.problem, self.problem.eps_max / 2)
+        return found is not None and found.method in (
+            "closed form (one-vs-all)",
+            "closed form (Hamming)",
+            "closed form (all thresholds)",
+        )
+
+
+def _below(a: float, b: float) -> float:
+    """a - b less its rounding: what a steep slope leaves of two large numbers is no bound otherwise."""
+    return a - b - 1e-15 * (a + b)
