@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from tests.test_boosting import TASKS, every_task
-from tests.test_objectives import build, problems, somewhere
+from tests.test_objectives import build, problems
 
 import taskloss as tl
 from taskloss import model_files
@@ -17,6 +17,7 @@ from taskloss.hypotheses import Linear, Nystrom, Structured, Thresholds
 from taskloss.hypotheses.places import HOST, Room, place_of
 from taskloss.objectives import PenalisedRisk
 from taskloss.parallel import Executor
+from taskloss.testing.hypotheses import somewhere
 from taskloss.torch.device import Device
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
@@ -117,6 +118,14 @@ def test_a_device_that_is_not_here_is_said_at_the_fit():
     for hypothesis in (Linear(device="gpu"), Nystrom(3, device="gpu")):
         with pytest.raises(ValueError, match="no device 'gpu' here: use device='cpu'"):
             tl.TaskLossEstimator(hypothesis=hypothesis).fit(X, y)
+
+
+def test_rows_that_may_not_be_written_are_read():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X.flags.writeable = False
+    for hypothesis in (Linear(device="cpu"), Nystrom(5, device="cpu")):
+        tl.TaskLossEstimator(hypothesis=hypothesis).fit(X, y).predict(X)
 
 
 def test_sparse_rows_stay_sparse():

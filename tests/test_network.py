@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.test_boosting import TASKS, every_task, rows, sequences
 from tests.test_estimators import MEDIAN, SETS
-from tests.test_objectives import build, problems, somewhere
+from tests.test_objectives import build, problems
 from torch import nn
 
 import taskloss as tl
@@ -21,9 +21,19 @@ from taskloss import model_files
 from taskloss.hypotheses import Linear, Torch
 from taskloss.objectives import Options, PenalisedRisk
 from taskloss.solvers import LBFGS
+from taskloss.testing.hypotheses import somewhere
 from taskloss.torch import OrderedThresholds, training
 
 ALL = 10**6  # a batch of all examples
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """These networks are too small to share."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def linear(n_inputs, n_scores):
@@ -286,6 +296,14 @@ def test_modules_of_ones_own(data):
     np.testing.assert_array_equal(copied.predict_scores(X), model.predict_scores(X))
 
 
+def test_layers_that_work_in_place_leave_the_inputs_alone(data):
+    X, y = data[0].astype(np.float32), data[1]
+    kept = X.copy()
+    made = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 4))
+    tl.TaskLossEstimator(hypothesis=Torch(made, max_epochs=1)).fit(X, y).predict(X)
+    np.testing.assert_array_equal(X, kept)
+
+
 def test_sparse_rows_and_single_precision(data):
     X, y = data
     X = np.where(np.abs(X) > 0.3, X, 0.0)
@@ -339,12 +357,14 @@ def test_parameters_are_parameters(data):
         _ = tl.TaskLossEstimator().fit(X, y).validation_curve_
 
 
-def double(n_inputs, n_scores):
+class Double(nn.Sequential):
     """The checks ask for the same numbers to 1e-7, whatever rows come together."""
-    return training.perceptron(n_inputs, n_scores, (16,)).double()
+
+    def __init__(self, n_inputs, n_scores):
+        super().__init__(*training.perceptron(n_inputs, n_scores, (16,)).double())
 
 
-SMALL = Torch(double, max_epochs=40, lr=0.03, batch_size=ALL)
+SMALL = Torch(Double, max_epochs=40, lr=0.03, batch_size=ALL)
 
 
 def exceptions(estimator):

@@ -92,7 +92,7 @@ def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: 
 
     tables, turned, stride = args
     threads = min(torch.get_num_threads(), len(forest)) if x.size * x.shape[1] >= _THREAD_WORK else 1
-    weights = np.ones(len(forest))
+    weights, no_cells = np.ones(len(forest)), np.zeros((0, 2), dtype=np.int64)
 
     def run(block: tuple[slice, Any]) -> None:
         trees, some = block
@@ -101,9 +101,8 @@ def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: 
         own = (tables[steps], turned[steps]) if stride else (tables, turned)
         room = pairs[steps] if mode == 2 else pairs[trees]
         shape = some.edge_of, some.parents, some.offsets
-        sum_product(
-            x[low:high], *own, stride, *shape, weights[trees], mu[low:high], mode, room, log_z[trees], fine[trees]
-        )
+        found = log_z[trees], fine[trees], no_cells
+        sum_product(x[low:high], *own, stride, *shape, weights[trees], mu[low:high], mode, room, *found)
 
     if threads == 1:
         run((slice(0, len(forest)), forest))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from typing import Any, Self
 
@@ -158,6 +157,3 @@ class Torch(SelfTrained):
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("A network has no coefficients: theta_.state has its parameters by name.")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.with_params(**copy.deepcopy(self.get_params(deep=False), memo))

@@ -84,7 +84,8 @@ class Device(Host):
 
     def put(self, a: Any) -> Tensor:
         _on_own_stream(self.device)
-        return torch.from_numpy(np.ascontiguousarray(a)).to(self.device)
+        a = np.ascontiguousarray(a)
+        return torch.from_numpy(a if a.flags.writeable else a.copy()).to(self.device)
 
     def get(self, a: Any) -> np.ndarray:
         return fetch(a)

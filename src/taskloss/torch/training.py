@@ -53,13 +53,9 @@ def find_device(name: Any, fitting: bool = True) -> torch.device:
 @contextlib.contextmanager
 def seeded(device: torch.device, *seeds: int) -> Iterator[None]:
     """PyTorch's generators at this seed, and afterwards where they were."""
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=_generator(device)):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
         yield
-
-
-def _generator(device: torch.device) -> str:
-    return "cuda" if device.type == "cpu" else device.type
 
 
 def build(hypothesis: Torch, n_inputs: int, n_scores: int, device: torch.device) -> nn.Module:
@@ -110,7 +106,7 @@ def place(module: nn.Module) -> tuple[torch.device, torch.dtype]:
 def rows_on(module: nn.Module, inputs: Any, rows: Any) -> Tensor:
     device, dtype = place(module)
     some = inputs[rows]
-    some = some.toarray() if sparse.issparse(some) else np.ascontiguousarray(some)
+    some = some.toarray() if sparse.issparse(some) else np.array(some)  # of its own: layers may work in place
     return torch.from_numpy(some).to(device, dtype)
 
 
