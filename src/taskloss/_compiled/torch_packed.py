@@ -88,7 +88,7 @@ def _spread(packed: Tensor, keep: Tensor, shape: Any) -> Tensor:
 
 def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: Any, log_z: Any, fine: Any) -> None:
     """The loop, on as many threads as torch may use."""
-    from .forest import sum_product
+    from .forest import NO_CELLS, sum_product
 
     tables, turned, stride = args
     threads = min(torch.get_num_threads(), len(forest)) if x.size * x.shape[1] >= _THREAD_WORK else 1
@@ -102,7 +102,17 @@ def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: 
         room = pairs[steps] if mode == 2 else pairs[trees]
         shape = some.edge_of, some.parents, some.offsets
         sum_product(
-            x[low:high], *own, stride, *shape, weights[trees], mu[low:high], mode, room, log_z[trees], fine[trees]
+            x[low:high],
+            *own,
+            stride,
+            *shape,
+            weights[trees],
+            mu[low:high],
+            mode,
+            room,
+            log_z[trees],
+            fine[trees],
+            NO_CELLS,
         )
 
     if threads == 1:
