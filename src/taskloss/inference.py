@@ -125,7 +125,7 @@ def _brant(problem: _Problem, names: list[str]) -> dict[str, tuple[float, int]]:
     Z = np.column_stack([X, np.ones(len(X))])
     b, pi, inverses = [], [], []
     for j in cuts:
-        fit = CostSensitiveClassifier(alpha=0, tol=1e-12).fit(X, codes > j, sample_weight=weights)
+        fit = CostSensitiveClassifier(alpha=0, tol=1e-14).fit(X, codes > j, sample_weight=weights)
         b.append(np.append(fit.coef_[0], fit.intercept_))
         pi.append(fit.predict_proba(X)[:, 1])
         inverses.append(_inverse((Z * (weights * pi[j] * (1 - pi[j]))[:, None]).T @ Z, [*names, "intercept"]))
