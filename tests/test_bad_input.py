@@ -86,7 +86,10 @@ CASES = {
         "weights are zero",
     ),
     "class weight label": (lambda: tl.TaskLossEstimator(class_weight={7: 1.0}).fit(X, y), "Unknown label 7"),
-    "alpha zero": (lambda: tl.TaskLossEstimator(alpha=0).fit(X, y), "alpha must be a finite number above zero"),
+    "alpha zero": (
+        lambda: tl.TaskLossEstimator(hypothesis="kernel", alpha=0).fit(X, y),
+        "alpha must be a finite number above zero",
+    ),
     "alpha negative": (lambda: tl.TaskLossEstimator(alpha=-1.0).fit(X, y), "alpha must be"),
     "alpha text": (lambda: tl.TaskLossEstimator(alpha="1").fit(X, y), "alpha must be"),
     "tol": (lambda: tl.TaskLossEstimator(tol=0).fit(X, y), "tol must be a number above zero"),

@@ -146,6 +146,10 @@ BAD = {
         "precision must be a probability above zero, got 1.5",
     ),
     "costs": (lambda t, X: t.predict_spans(X, costs=(1, 0)), "costs must be two numbers above zero"),
+    "ignored": (
+        lambda t, X: tl.SequenceTagger(ignore_label=np.zeros((2, 2))).fit(X, [["O"] * len(x) for x in X]),
+        "ignore_label must be a label",
+    ),
     "two ways": (
         lambda t, X: t.predict_spans(X, threshold=0.5, precision=0.9),
         "one of threshold, costs and precision",

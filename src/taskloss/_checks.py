@@ -209,6 +209,12 @@ def check_names(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a list of labels, got {value!r}.")
 
 
+def _label(name: str, value: Any) -> None:
+    """One label: a string, a number or a tuple of these."""
+    if not isinstance(value, str | bytes | numbers.Number | tuple | np.generic):
+        raise ValueError(f"{name} must be a label, a string or a number, got {value!r}.")
+
+
 def _text(*choices: str | None) -> Callable[[str, Any], None]:
     def check(name: str, value: Any) -> None:
         if not ((value is None and None in choices) or (isinstance(value, str) and value in choices)):
@@ -247,6 +253,7 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "kernel_params": _or_none(lambda name, value: _mapping(name, value)),
     "candidates": _or_none(lambda name, value: _list(name, value)),
     "separator": lambda name, value: _words(name, value),
+    "ignore_label": _or_none(lambda name, value: _label(name, value)),
     "order": _or_none(lambda name, value: check_names(name, value)),
     **dict.fromkeys(["labels", "parts"], _or_none(lambda name, value: _list(name, value))),
     "function": lambda name, value: _function(name, value),

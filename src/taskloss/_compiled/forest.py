@@ -15,6 +15,7 @@ from .caching import njit
 from .pointwise import exp
 
 _FAST = {"reassoc", "contract", "nsz", "nnan"}
+NO_CELLS = np.zeros((0, 2), dtype=np.int64)  # for modes of sum_product that need none
 _SMALLEST = 1e-100  # see sum_product
 _SPREAD = 230.0  # the logarithm of its inverse
 

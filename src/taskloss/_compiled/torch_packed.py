@@ -88,11 +88,11 @@ def _spread(packed: Tensor, keep: Tensor, shape: Any) -> Tensor:
 
 def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: Any, log_z: Any, fine: Any) -> None:
     """The loop, on as many threads as torch may use."""
-    from .forest import sum_product
+    from .forest import NO_CELLS, sum_product
 
     tables, turned, stride = args
     threads = min(torch.get_num_threads(), len(forest)) if x.size * x.shape[1] >= _THREAD_WORK else 1
-    weights, no_cells = np.ones(len(forest)), np.zeros((0, 2), dtype=np.int64)
+    weights = np.ones(len(forest))
 
     def run(block: tuple[slice, Any]) -> None:
         trees, some = block
@@ -101,7 +101,7 @@ def _run(forest: Any, x: Any, args: tuple[Any, ...], mu: Any, mode: int, pairs: 
         own = (tables[steps], turned[steps]) if stride else (tables, turned)
         room = pairs[steps] if mode == 2 else pairs[trees]
         shape = some.edge_of, some.parents, some.offsets
-        found = log_z[trees], fine[trees], no_cells
+        found = log_z[trees], fine[trees], NO_CELLS
         sum_product(x[low:high], *own, stride, *shape, weights[trees], mu[low:high], mode, room, *found)
 
     if threads == 1:

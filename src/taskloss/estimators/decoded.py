@@ -65,8 +65,9 @@ class DecodedClassifier(Decoder):
                 estimator.fit(X, y, **fit_params)
         self._settle(estimator, ordered_categories(y))
         if not self.prefit:  # whose own labels nobody has shown
-            weights = example_weights(sample_weight, len(y))
-            self.class_prior_ = np.bincount(self.labels_.encode(y), weights, self.labels_.size) / weights.sum()
+            codes = self.labels_.encode(y)
+            weights = example_weights(sample_weight, len(codes))
+            self.class_prior_ = np.bincount(codes, weights, self.labels_.size) / weights.sum()
         return self
 
     def _make_estimator(self) -> Any:

@@ -11,10 +11,12 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_hyperparameters
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
+from ..inference import refuse_separated
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, first_fit
@@ -49,7 +51,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     hypothesis : a hypothesis or its name.
     alpha : strength of the penalty, above zero, or "auto" (also "loo"): the one of least held-out task loss on a path of
         penalties, by leave-one-out where that is exact (quadratic) and three folds elsewhere, in the time of a few fits. None
-        is 1e-3, and with kernels, for which no number serves most data, "auto".
+        is 1e-3, and with kernels, for which no number serves most data, "auto". Zero for linear scores, where labels that the
+        features separate are refused.
     solver : "auto", "lbfgs", "newton", "closed-form" (quadratic surrogate), or a solver such as ASGD(radius=...), which takes one pass over the examples and
         looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
@@ -100,6 +103,18 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
+    def _check_numbers(self) -> None:
+        if self._unpenalised:
+            check_hyperparameters(self)
+        else:
+            super()._check_numbers()
+
+    @property
+    def _unpenalised(self) -> bool:
+        """A fit without a penalty: for linear scores, whose minimum is unique where labels are not separated."""
+        linear = Hypothesis.resolve(self.hypothesis).plain
+        return linear and isinstance(self.alpha, numbers.Real) and float(self.alpha) == 0
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
         """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets.
 
@@ -136,9 +151,29 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         shares = None if codes.ndim != 1 else np.bincount(codes, weights, labels.size) / weights.sum()
         del codes, phi, weights  # the risk keeps what it needs, and label sets are as large as they are wide
         found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels, "class_prior_": shares}
+        if self._unpenalised:
+            refuse_separated(hypothesis, X, risk)
         self._fit_to(hypothesis, X, risk, found, judge, monitor)
         self.close_stream()
         return self
+
+    def summary(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        covariance: str = "hessian",
+        groups: Any = None,
+        level: float = 0.95,
+    ) -> Any:
+        """Estimates with standard errors, z, p, intervals and odds ratios, as a data frame; for fits with alpha=0.
+
+        The arguments, and what is refused, are those of `taskloss.inference.summary`.
+        """
+        from ..inference import summary
+
+        return summary(self, X, y, sample_weight, covariance=covariance, groups=groups, level=level)
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)

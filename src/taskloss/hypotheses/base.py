@@ -114,6 +114,11 @@ class Hypothesis(Part):
     def check(self, estimator: str) -> None:
         """Refuse, in one sentence, what an estimator that makes rows of its own cannot use."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether theta has one coefficient for each column of the inputs and score, or each column, and constants."""
+        return False
+
     # -- learners that train themselves ------------------------------------------------------------------------------
 
     @property

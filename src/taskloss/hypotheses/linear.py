@@ -102,6 +102,10 @@ class Linear(Hypothesis):
         out[d] = dv.sum(axis=0) if self.fit_intercept else 0.0
         return out
 
+    @property
+    def plain(self) -> bool:
+        return not self.makes_features
+
     def squared_norms(self, coordinates: Any) -> np.ndarray:
         """|x|^2 of rows in coordinates, with the intercept's constant feature: the bound kappa^2 on kernels."""
         f = coordinates

@@ -31,6 +31,10 @@ class Thresholds(Composed):
     def shares_weights(self) -> bool:
         return True
 
+    @property
+    def plain(self) -> bool:
+        return self._node.plain
+
     def agrees(self, other: Hypothesis) -> bool:
         return isinstance(other, Thresholds) and self._node.agrees(other._node)
 

@@ -21,6 +21,7 @@ Array = Any
 Preconditioner = Callable[[Array], Array]
 
 _RIDGE = 1e-3
+_LEAST = 1e-8  # in the place of a penalty of zero, in units of the mean curvature
 _EMPTY = np.zeros(0, dtype=int)
 
 
@@ -32,6 +33,9 @@ def kronecker(
     curvature is A, (k, k) or its diagonal (k,). Features beyond `moments.head` are taken to be uncorrelated with all others.
     """
     build = _shared_inverse if shares_weights else _kronecker_inverse
+    if alpha == 0:  # directions that the risk does not see, such as adding to all scores of a softmax, need some number
+        second = moments.second if moments.second.ndim == 1 else np.diag(moments.second)
+        alpha = _LEAST * float(second.mean()) * float((curvature if curvature.ndim == 1 else np.diag(curvature)).mean())
     inner = build(moments, curvature, alpha, fit_intercept)
     if moments.squares is None:
         return inner

@@ -13,7 +13,6 @@ from ._forest import COMPILED_WORK, Array, Forest, edge_scores, finite_or_zero, 
 _MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
 _SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as products of messages need
 _SMALLEST = 1e-100
-_NO_CELLS = np.zeros((0, 2), dtype=np.int64)
 
 
 def _lse(x: Array, axis: int) -> Array:
@@ -212,7 +211,7 @@ def _compiled_block(
     forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray, pairs: str, log_z: Any, mu: Any
 ) -> Any:
     """Fills log_z and mu, and returns what was asked of the edges."""
-    from .._compiled.forest import sum_product
+    from .._compiled.forest import NO_CELLS, sum_product
 
     shared, k = pairwise.ndim == 2, unary.shape[1]
     e, shift, fine = _exponentials(forest, pairwise)
@@ -220,7 +219,7 @@ def _compiled_block(
     pair = np.zeros((0 if mode == 0 else 1 if mode == 1 else forest.n_edges, k, k))
     turned = _turned(e)
     shape = (forest.edge_of, forest.parents, forest.offsets)
-    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine, _NO_CELLS)
+    sum_product(unary, e, turned, 0 if shared else 1, *shape, weights, mu, mode, pair, log_z, fine, NO_CELLS)
     if shared:
         log_z += (forest.lengths - 1) * float(shift.squeeze())
     else:

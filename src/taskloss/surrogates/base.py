@@ -53,6 +53,16 @@ class Surrogate(Part):
         return True
 
     @property
+    def likelihood(self) -> bool:
+        """Whether S(v, phi(y)) is minus the logarithm of a probability of y, so that inverse Hessians are covariances."""
+        return False
+
+    @property
+    def odds(self) -> bool:
+        """Whether differences of scores are logarithms of odds ratios."""
+        return False
+
+    @property
     def smoothness(self) -> float | None:
         """beta, where the gradient of S in v is beta-Lipschitz in the l2 norm; None where it is not, or not known."""
         return None

@@ -59,6 +59,15 @@ class Coordinatewise(Surrogate):
         return self.phi_margin.calibrated
 
     @property
+    def likelihood(self) -> bool:
+        """With one score and the logistic margin; labels of several scores are not taken to be independent."""
+        return self.size == 1 and self.odds
+
+    @property
+    def odds(self) -> bool:
+        return self.phi_margin.name == "logistic"
+
+    @property
     def smooth(self) -> bool:
         return self.phi_margin.smooth
 

@@ -159,6 +159,14 @@ class CumulativeLink(Surrogate):
     def constant_on_vertices(self) -> bool:
         return True
 
+    @property
+    def likelihood(self) -> bool:
+        return True
+
+    @property
+    def odds(self) -> bool:
+        return self.distribution.name == "logit"
+
     def _sized(self, polytope: Polytope) -> Self:
         return self if self.n_classes is not None else self.with_params(n_classes=polytope.size)
 

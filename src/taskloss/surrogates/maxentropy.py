@@ -64,6 +64,14 @@ class MaxEntropy(Surrogate):
         return True  # the entropy of a single label is zero
 
     @property
+    def likelihood(self) -> bool:
+        return True
+
+    @property
+    def odds(self) -> bool:
+        return True
+
+    @property
     def smoothness(self) -> float:
         return self._polytope.largest_variance()
 

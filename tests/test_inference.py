@@ -1,0 +1,236 @@
+"""Standard errors, tests and intervals of fits without a penalty, beside statsmodels and published output of R."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from benchmarks.datasets import root
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+import taskloss as tl
+from taskloss.inference import proportional_odds
+
+rng = np.random.default_rng(0)
+X = pd.DataFrame(rng.normal(size=(400, 3)) @ [[1, 0.5, 0], [0, 1, 0.3], [0, 0, 2]], columns=["age", "dose", "sex"])
+Y = np.digitize(X.to_numpy() @ [1, -0.7, 0.2] + rng.logistic(size=400), [-1, 0.2, 1.4])
+GROUPS = rng.integers(0, 40, 400)
+Z = sm.add_constant(X.to_numpy(), prepend=False)
+
+
+def ordinal(link="logit", **options):
+    return tl.OrdinalClassifier(surrogate=tl.surrogates.CumulativeLink(link), alpha=0, tol=1e-14, **options)
+
+
+def classifier():
+    return tl.CostSensitiveClassifier(alpha=0, tol=1e-14)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_ordinal_models_are_those_of_statsmodels(link):
+    theirs = OrderedModel(Y, X.to_numpy(), distr=link).fit(method="newton", disp=0)
+    ours = ordinal(link).fit(X, Y).summary(X, Y)
+    assert ours.index.tolist() == ["age", "dose", "sex", "0|1", "1|2", "2|3"]
+    np.testing.assert_allclose(ours["estimate"][:4], theirs.params[:4], atol=1e-6)
+    np.testing.assert_allclose(ours["standard error"][:4], theirs.bse[:4], atol=1e-6)
+    np.testing.assert_allclose(ours["z"][:4], theirs.tvalues[:4], atol=1e-5)
+    np.testing.assert_allclose(ours["p"][:4], theirs.pvalues[:4], atol=1e-6)
+    np.testing.assert_allclose(ours[["low", "high"]][:4], theirs.conf_int()[:4], atol=1e-5)
+    # theirs are increments of the thresholds: the delta method brings their covariance to the thresholds themselves
+    raw = theirs.params[3:]
+    np.testing.assert_allclose(ours["estimate"][3:], np.cumsum([raw[0], *np.exp(raw[1:])]), atol=1e-6)
+    J = np.eye(6)
+    J[3:, 3:] = np.tril(np.ones((3, 3))) * np.array([1.0, *np.exp(raw[1:])])
+    np.testing.assert_allclose(ours["standard error"], np.sqrt(np.diag(J @ theirs.cov_params() @ J.T)), atol=1e-6)
+    assert ours["odds ratio"].notna().tolist() == [link == "logit"] * 3 + [False] * 3
+
+
+def test_unordered_labels_are_contrasts_to_the_first():
+    theirs = sm.MNLogit(Y, Z).fit(disp=0, method="newton", tol=1e-12)
+    ours = classifier().fit(X, Y).summary(X, Y)
+    np.testing.assert_allclose(ours["estimate"], theirs.params.T.ravel(), atol=1e-6)
+    np.testing.assert_allclose(ours["standard error"], theirs.bse.T.ravel(), atol=1e-6)
+    assert ours.index[0] == "1: age"
+
+
+@pytest.mark.parametrize("kind", ["hessian", "sandwich", "clusters"])
+def test_two_labels(kind):
+    y = np.where(Y > 1, "yes", "no")
+    options = {"sandwich": {"cov_type": "HC0"}}.get(kind, {})
+    if kind == "clusters":
+        options = {
+            "cov_type": "cluster",
+            "cov_kwds": {"groups": GROUPS, "df_correction": False, "use_correction": False},
+        }
+    theirs = sm.Logit(Y > 1, Z).fit(disp=0, tol=1e-12, **options)
+    asked = {"hessian": {}, "sandwich": {"covariance": "sandwich"}, "clusters": {"groups": GROUPS}}[kind]
+    ours = classifier().fit(X, y).summary(X, y, **asked)
+    np.testing.assert_allclose(ours["estimate"], theirs.params, atol=1e-6)
+    # ours are times c / (c - 1) for c clusters, as a sample variance is
+    scale = np.sqrt(40 / 39) if kind == "clusters" else 1.0
+    np.testing.assert_allclose(ours["standard error"], theirs.bse * scale, atol=1e-6)
+
+
+def test_a_sandwich_is_the_sum_by_hand():
+    """All-thresholds, which is no likelihood: derivatives by differences."""
+    model = tl.OrdinalClassifier(alpha=0, tol=1e-14).fit(X, Y)
+    theta = np.concatenate([model.theta_[:3, 0], -model.theta_[3:, 0]])
+    signs = 2.0 * (Y[:, None] > np.arange(3)) - 1
+
+    def losses(t):
+        return np.logaddexp(0, -signs * ((X.to_numpy() @ t[:3])[:, None] - t[3:])).sum(1)
+
+    eye = 1e-5 * np.eye(6)
+    G = np.stack([(losses(theta + e) - losses(theta - e)) / 2e-5 for e in eye], axis=1)
+    eye = 1e-3 * np.eye(6)
+    H = np.array(
+        [
+            [
+                (losses(theta + a + b) - losses(theta + a - b) - losses(theta - a + b) + losses(theta - a - b)).sum()
+                / 4e-6
+                for a in eye
+            ]
+            for b in eye
+        ]
+    )
+    cov = np.linalg.inv(H) @ G.T @ G @ np.linalg.inv(H)
+    ours = model.summary(X, Y, covariance="sandwich")
+    np.testing.assert_allclose(ours["estimate"], theta)
+    np.testing.assert_allclose(ours["standard error"], np.sqrt(np.diag(cov)), rtol=1e-4)
+    plain = ordinal().fit(X, Y).summary(X, Y, covariance="sandwich")["standard error"]
+    assert (np.abs(plain / ordinal().fit(X, Y).summary(X, Y)["standard error"] - 1) < 0.3).all()
+
+
+def test_weights_are_repetitions():
+    times = rng.integers(1, 4, 400)
+    again = np.repeat(np.arange(400), times)
+    weighted = ordinal().fit(X, Y, sample_weight=times).summary(X, Y, times)
+    repeated = ordinal().fit(X.iloc[again], Y[again]).summary(X.iloc[again], Y[again])
+    pd.testing.assert_frame_equal(weighted, repeated, rtol=1e-6)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    """300 draws of an ordinal model."""
+    draws, truth, inside = np.random.default_rng(1), np.array([1.0, -0.5, -1.0, 0.5]), []
+    for _ in range(300):
+        x = draws.normal(size=(150, 2))
+        y = np.digitize(x @ truth[:2] + draws.logistic(size=150), truth[2:])
+        found = tl.OrdinalClassifier(surrogate="cumulative-link", alpha=0).fit(x, y).summary(x, y)
+        inside.append((found["low"] <= truth) & (truth <= found["high"]))
+    assert np.abs(np.mean(inside, axis=0) - 0.95).max() < 4 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_proportional_odds():
+    model = ordinal().fit(X, Y)
+    brant = proportional_odds(model, X, Y)
+    assert brant.index.tolist() == ["all", "age", "dose", "sex"]
+    assert brant["degrees of freedom"].tolist() == [6, 2, 2, 2]
+    # by hand: joint covariance of the three regressions from their influence functions under the fitted marginals
+    fits = [sm.Logit(j < Y, Z).fit(disp=0, tol=1e-12) for j in range(3)]
+    pi = [fit.predict(Z) for fit in fits]
+    V = np.zeros((12, 12))
+    for j in range(3):
+        for k in range(3):
+            w = pi[max(j, k)] - pi[j] * pi[k]
+            V[4 * j : 4 * j + 4, 4 * k : 4 * k + 4] = fits[j].cov_params() @ (Z.T * w) @ Z @ fits[k].cov_params()
+    b = np.concatenate([fit.params for fit in fits])
+    D = np.zeros((2, 12))
+    D[0, [1, 5]], D[1, [1, 9]] = [1, -1], [1, -1]
+    gap = D @ b
+    assert brant.loc["dose", "statistic"] == pytest.approx(gap @ np.linalg.solve(D @ V @ D.T, gap), rel=1e-5)
+
+
+def test_the_test_of_proportional_odds_has_its_level_and_power():
+    draws, p = np.random.default_rng(2), []
+    for _ in range(60):
+        x = draws.normal(size=(300, 2))
+        y = np.digitize(x @ [1.0, -0.5] + draws.logistic(size=300), [-1.0, 0.5])
+        fit = tl.OrdinalClassifier(surrogate="cumulative-link", alpha=0).fit(x, y)
+        p.append(proportional_odds(fit, x, y).loc["all", "p"])
+    assert np.mean(np.array(p) < 0.1) < 0.1 + 4 * np.sqrt(0.09 / 60)
+    assert 0.3 < np.mean(p) < 0.7
+    other = np.column_stack([x[:, 0], x[:, 1] > 0])
+    spread = np.digitize(x[:, 0] + (0.3 + 2 * other[:, 1]) * draws.logistic(size=300), [-1.0, 0.5])
+    fit = tl.OrdinalClassifier(surrogate="cumulative-link", alpha=0).fit(other, spread)
+    assert proportional_odds(fit, other, spread).loc["all", "p"] < 0.01
+
+
+@pytest.mark.skipif(root() is None, reason="the data sets are absent")
+def test_housing_as_published():
+    """polr(Sat ~ Infl + Type + Cont, weights = Freq, data = housing), as MASS prints it."""
+    data = pd.read_csv(root() / "ordinal" / "mass_housing" / "mass_housing.csv")
+    x = pd.get_dummies(data[["Infl", "Type", "Cont"]]).astype(float)
+    x = x[["Infl_Medium", "Infl_High", "Type_Apartment", "Type_Atrium", "Type_Terrace", "Cont_High"]]
+    model = ordinal(order=["Low", "Medium", "High"]).fit(x, data["Sat"], sample_weight=data["Freq"])
+    found = model.summary(x, data["Sat"], data["Freq"])
+    published = [0.5664, 1.2888, -0.5724, -0.3662, -1.0910, 0.3603, -0.4961, 0.6907]
+    errors = [0.10465, 0.12716, 0.11924, 0.15517, 0.15149, 0.09554, 0.1248, 0.1255]
+    np.testing.assert_allclose(found["estimate"], published, atol=1e-4)
+    np.testing.assert_allclose(found["standard error"], errors, atol=1e-4)
+    assert 2 * data["Freq"].sum() * model.solution_.value == pytest.approx(3479.149, abs=1e-3)
+
+
+@pytest.mark.skipif(root() is None, reason="the data sets are absent")
+def test_wine_as_published():
+    """clm(rating ~ temp + contact, data = wine), as the vignette of R's ordinal prints it."""
+    data = pd.read_csv(root() / "ordinal" / "r_wine" / "r_wine.csv")
+    x = pd.DataFrame({"tempwarm": (data["temp"] == "warm") * 1.0, "contactyes": (data["contact"] == "yes") * 1.0})
+    model = ordinal().fit(x, data["rating"])
+    found = model.summary(x, data["rating"])
+    np.testing.assert_allclose(found["estimate"], [2.5031, 1.5278, -1.3444, 1.2508, 3.4669, 5.0064], atol=1e-4)
+    np.testing.assert_allclose(found["standard error"], [0.5287, 0.4766, 0.5171, 0.4379, 0.5978, 0.7309], atol=1e-4)
+    np.testing.assert_allclose(found["z"][:2], [4.735, 3.205], atol=1e-3)
+    np.testing.assert_allclose(found["p"][:2], [2.19e-06, 0.00135], rtol=1e-2)
+    assert -72 * model.solution_.value == pytest.approx(-86.49, abs=5e-3)
+
+
+def separated(kind):
+    x = np.linspace(-1, 1, 60)[:, None] + np.zeros((60, 2))
+    x[:, 1] = rng.normal(size=60)
+    y = {
+        "two": x[:, 0] > 0,
+        "three": np.digitize(x[:, 0], [-0.3, 0.3]),
+        "nearly": (x[:, 0] > 0) | (x[:, 0] == x[29, 0]),
+    }[kind]
+    return x, y
+
+
+BAD = {
+    "two": (lambda: classifier().fit(*separated("two")), "The features separate the labels"),
+    "quasi": (lambda: classifier().fit(*separated("nearly")), "The features separate the labels"),
+    "three": (lambda: classifier().fit(*separated("three")), "The features separate the labels"),
+    "ordinal": (lambda: ordinal().fit(*separated("three")), "The features separate the labels"),
+    "all thresholds": (lambda: tl.OrdinalClassifier(alpha=0).fit(*separated("three")), "The features separate"),
+    "penalised": (
+        lambda: tl.OrdinalClassifier(surrogate="cumulative-link").fit(X, Y).summary(X, Y),
+        "fit with alpha=0",
+    ),
+    "kernel": (
+        lambda: tl.CostSensitiveClassifier(hypothesis="kernel").fit(X, Y).summary(X, Y),
+        "no coefficients of the columns",
+    ),
+    "no likelihood": (lambda: tl.OrdinalClassifier(alpha=0).fit(X, Y).summary(X, Y), "is no likelihood.*sandwich"),
+    "kind": (
+        lambda: ordinal().fit(X, Y).summary(X, Y, covariance="robust"),
+        "covariance must be 'hessian' or 'sandwich'",
+    ),
+    "other data": (lambda: ordinal().fit(X, Y).summary(X, Y[::-1]), "not at its minimum on these data"),
+    "lengths": (lambda: ordinal().fit(X, Y).summary(X, Y[:-1]), "different lengths: 400 and 399"),
+    "one cluster": (lambda: ordinal().fit(X, Y).summary(X, Y, groups=np.zeros(400)), "at least two of them"),
+    "clusters": (
+        lambda: ordinal().fit(X, Y).summary(X, Y, groups=np.zeros(4)),
+        "one value for each of the 400 examples, got 4",
+    ),
+    "singular": (
+        lambda: (lambda W: ordinal().fit(W, Y).summary(W, Y))(X.assign(twice=2 * X["dose"])),
+        "The Hessian is singular: dose, twice are not determined",
+    ),
+    "odds": (lambda: proportional_odds(ordinal("probit").fit(X, Y), X, Y), "those of the cumulative logit"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of a singular fit
+def test_bad_input_gets_a_sentence(name):
+    call, sentence = BAD[name]
+    with pytest.raises(ValueError, match=sentence):
+        call()
