@@ -2,11 +2,12 @@
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from benchmarks.contradictions import contradictions, decompositions, outcome, run
-from benchmarks.independent import KINDS, Case, Search, draw_case, draw_eps, law
+from benchmarks.independent import KINDS, Case, Search, barycentric, draw_case, draw_eps, law
 from scipy.special import rel_entr
 from tests.parts import every_surrogate, label
 
@@ -250,6 +251,14 @@ def test_a_run_goes_on_from_its_log(tmp_path):
     again = run(40, seed=1, log=str(log))
     assert [list(found) for found in again[: len(first)]] == [list(found) for found in first]
     assert len(log.read_text().splitlines()) == len(again) > len(first)
+
+
+def test_barycentric_coordinates():
+    rng = np.random.default_rng(0)
+    corners, weights = rng.normal(size=(4, 3)), rng.dirichlet(np.ones(4))
+    found = barycentric(corners, [Fraction(float(x)) for x in weights @ corners])
+    assert sum(found) == 1
+    np.testing.assert_allclose([float(w) for w in found], weights, atol=1e-12)
 
 
 def test_every_kind_of_cost_is_drawn():
