@@ -106,6 +106,17 @@ def test_witnesses_lie_in_the_domain(case):
     assert outcome(0, case).stories == []
 
 
+@pytest.mark.parametrize("case", [304, 1812])
+def test_where_the_solver_runs_off_a_proof_does(case):
+    """An output that is optimal on a face only: truths off that face are infinitely far, whatever a solver makes of it."""
+    assert outcome(0, case).stories == []
+
+
+@pytest.mark.parametrize("case", [1595, 2705, 4967])
+def test_infinities_are_not_contradicted_by_the_rounding_of_psi(case):
+    assert outcome(0, case).stories == []
+
+
 @pytest.mark.parametrize("surrogate", [Multinomial(), Mixture(weights=[1.0, 1.0])], ids=label)
 def test_an_output_that_is_optimal_on_a_face_only(surrogate):
     """Output 1 is optimal where q_0 = 0, and a truth with some q_0 is infinitely far from there; rounding is not a law."""
