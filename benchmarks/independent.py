@@ -246,6 +246,20 @@ def dot(row: np.ndarray, x: list[Fraction]) -> Fraction:
     return sum((Fraction(float(c)) * t for c, t in zip(row, x, strict=True)), Fraction(0))
 
 
+def barycentric(corners: np.ndarray, x: list[Fraction]) -> list[Fraction]:
+    """The weights, of sum one, with which x is the mean of k + 1 corners in R^k: Gauss-Jordan elimination."""
+    rows = [[Fraction(float(c)) for c in column] + [t] for column, t in zip(corners.T, x, strict=True)]
+    rows.append([Fraction(1)] * (len(corners) + 1))
+    for i in range(len(rows)):
+        pivot = max(range(i, len(rows)), key=lambda j: abs(rows[j][i]))
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [value / rows[i][i] for value in rows[i]]
+        for j in range(len(rows)):
+            if j != i:
+                rows[j] = [a - rows[j][i] * b for a, b in zip(rows[j], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
 # -- the search ------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +307,8 @@ class Search:
         """Whether the pair is feasible in rational arithmetic, with the doubles given taken at their word.
 
         Where D is a set of laws, so is the estimate: the nearest law to its weights, by which all risks are sums of costs.
+        Where the labels' embeddings are the corners of a simplex in R^k, risks are such sums with the estimate's barycentric
+        coordinates, without the rounding of psi.
         """
         truth = normalised(q)
         if self.rule.law:
@@ -301,7 +317,11 @@ class Search:
             inside = all(p > 0 for p, t in zip(estimate, truth, strict=True) if t > 0)
         else:
             estimate = [Fraction(float(x)) for x in u]
-            risks = [dot(row, estimate) + Fraction(float(c)) for row, c in zip(self.psi, self.offset, strict=True)]
+            if len(self.case.phi) == len(u) + 1:
+                weights = barycentric(self.case.phi, estimate)
+                risks = [dot(row, weights) for row in self.case.costs]
+            else:
+                risks = [dot(row, estimate) + Fraction(float(c)) for row, c in zip(self.psi, self.offset, strict=True)]
             levels = zip(self.rule.rows, self.rule.levels, strict=True)
             inside = all(dot(row, estimate) >= Fraction(float(level)) for row, level in levels)
         behind = [dot(row, truth) for row in self.case.costs]

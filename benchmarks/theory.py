@@ -12,6 +12,7 @@ from .common import best_time, write_table
 def cases() -> list[tuple]:
     """Name, loss, surrogate, eps, and the limit in seconds that was set before the first line was written."""
     costs = tl.losses.CostMatrix(np.random.default_rng(0).uniform(0, 1, (30, 30)))
+    many = tl.losses.CostMatrix(np.random.default_rng(0).uniform(0, 1, (100, 100)))
     return [
         ("0-1, 100 classes", tl.losses.ZeroOne(100), tl.surrogates.Multinomial(), 0.3, 60),
         ("0-1, 100 classes", tl.losses.ZeroOne(100), tl.surrogates.OneVsAll(), 0.3, 60),
@@ -27,6 +28,8 @@ def cases() -> list[tuple]:
         ("uniform costs 30 x 30", costs, tl.surrogates.OneVsAll(), 0.3, 120),
         ("uniform costs 30 x 30", costs, tl.surrogates.OneVsAll("exponential"), 0.3, 120),
         ("uniform costs 30 x 30", costs, tl.surrogates.Quadratic(), 0.3, 120),
+        ("uniform costs 100 x 100", many, tl.surrogates.Multinomial(), 0.3, 60),
+        ("uniform costs 100 x 100", many, tl.surrogates.Quadratic(), 0.3, 60),
     ]
 
 

@@ -2,11 +2,12 @@
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from benchmarks.contradictions import contradictions, decompositions, outcome, run
-from benchmarks.independent import KINDS, Case, Search, draw_case, draw_eps, law
+from benchmarks.independent import KINDS, Case, Search, barycentric, draw_case, draw_eps, law
 from scipy.special import rel_entr
 from tests.parts import every_surrogate, label
 
@@ -102,6 +103,17 @@ def test_a_region_may_be_thin(least):
 @pytest.mark.parametrize("case", [512, 1546, 1936])
 def test_witnesses_lie_in_the_domain(case):
     """Weights of -2e-12, and once of -3e-4, have been: by the battery's own arithmetic such a point is no estimate."""
+    assert outcome(0, case).stories == []
+
+
+@pytest.mark.parametrize("case", [304, 1812])
+def test_where_the_solver_runs_off_a_proof_does(case):
+    """An output that is optimal on a face only: truths off that face are infinitely far, whatever a solver makes of it."""
+    assert outcome(0, case).stories == []
+
+
+@pytest.mark.parametrize("case", [1595, 2705, 4967])
+def test_infinities_are_not_contradicted_by_the_rounding_of_psi(case):
     assert outcome(0, case).stories == []
 
 
@@ -250,6 +262,14 @@ def test_a_run_goes_on_from_its_log(tmp_path):
     again = run(40, seed=1, log=str(log))
     assert [list(found) for found in again[: len(first)]] == [list(found) for found in first]
     assert len(log.read_text().splitlines()) == len(again) > len(first)
+
+
+def test_barycentric_coordinates():
+    rng = np.random.default_rng(0)
+    corners, weights = rng.normal(size=(4, 3)), rng.dirichlet(np.ones(4))
+    found = barycentric(corners, [Fraction(float(x)) for x in weights @ corners])
+    assert sum(found) == 1
+    np.testing.assert_allclose([float(w) for w in found], weights, atol=1e-12)
 
 
 def test_every_kind_of_cost_is_drawn():

@@ -17,6 +17,7 @@ from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
 from .problem import DUAL, Problem, inverse_square
 from .programs import Programs
+from .screening import FEW, kullback_bounds
 from .search import deepest_tie, interval
 from .symmetry import orbits
 
@@ -92,10 +93,11 @@ class Calibration:
         """
         eps = _level(eps)
         problem, form = self.problem, self.problem.form
-        pairs = self.ordered(self._pair_bounds(eps))
+        bounds = self._pair_bounds(eps)
         deadline = time.monotonic() + (self.time_limit or np.inf)
         if not form.exact:
-            return interval(self.programs, eps, pairs, deadline)
+            return interval(self.programs, eps, self.ordered(bounds), deadline)
+        pairs = self.ordered(self._screened(bounds, eps))
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
         for z, other, bound in pairs:
@@ -136,6 +138,21 @@ class Calibration:
         if problem.kullback:
             bounds = np.maximum(bounds, two_point_bounds(problem.table, eps))
         return np.where(problem.reach >= eps - problem.rounding, bounds, np.inf)
+
+    def _screened(self, bounds: np.ndarray, eps: float) -> np.ndarray:
+        """Better bounds, where that costs less than the programs it saves: for the pairs that may beat the likeliest one."""
+        problem, n = self.problem, len(self.problem.psi)
+        z, other = np.divmod(self.representatives, n)
+        first = bounds[z, other]
+        if not problem.kullback or np.isfinite(first).sum() <= FEW:
+            return bounds
+        likeliest = int(first.argmin())
+        ceiling = self.programs.solve(int(z[likeliest]), int(other[likeliest]), eps).value
+        open_ = (first > 0) & (first < ceiling)
+        z, other = z[open_], other[open_]
+        bounds = bounds.copy()
+        bounds[z, other] = kullback_bounds(problem.table, eps, z, other, first[open_], ceiling)
+        return bounds
 
     def ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
         """Pairs with a finite bound, the least bound first; a line of progress on the way where verbose."""

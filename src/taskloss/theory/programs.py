@@ -44,7 +44,7 @@ class Programs(Regions):
         target = 0.0 if eps is None else eps
         nowhere = Certificate(target, np.inf, np.inf, z, other)
         reach = float(problem.reach[z, other])
-        if self.never(z) or (eps is not None and eps > reach + problem.rounding):
+        if self.never(z) or (eps is not None and eps > self.finite_reach(z, other) + problem.rounding):
             return nowhere
         if eps is None:
             found = self._propose(z, other, None, reward)

@@ -88,6 +88,16 @@ class Regions:
             self._support[z] = self._positive(z)
         return self._support[z]
 
+    def finite_reach(self, z: int, other: int) -> float:
+        """The largest excess of z over z' at a truth that is not infinitely far from where z is optimal.
+
+        Such a truth has none of the a_j that vanish there. As no a_j is negative on M, it is a mean of vertices that have none.
+        """
+        zero = ~self.support(z)
+        gains = self.problem.table[z] - self.problem.table[other]
+        weights = self.scaled.vertices @ self.scaled.slope[zero].T + self.scaled.shift[zero]
+        return float(gains[(weights <= 1e-13).all(1)].max(initial=-np.inf))
+
     def _positive(self, z: int) -> np.ndarray:
         scaled = self.scaled
         n, k = len(scaled.slope), scaled.size

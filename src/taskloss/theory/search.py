@@ -96,7 +96,7 @@ def _branch_and_bound(
 
     Or until `most` steps were taken beyond one for each pair, which keeps 30 outputs under two minutes.
     """
-    best, lower, steps = Certificate(eps, np.inf, np.inf), np.inf, 0
+    best, lower, steps, stuck = Certificate(eps, np.inf, np.inf), np.inf, 0, np.inf
     queue = [(bound, z, other, _Pair(programs, z, other, eps, bound)) for z, other, bound in pairs]
     heapq.heapify(queue)
     while queue:
@@ -107,8 +107,12 @@ def _branch_and_bound(
         if lower >= enough or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
             break
         best, steps = min([best, *pair.improve(enough)], key=lambda end: end.value), steps + 1
-        heapq.heapreplace(queue, (pair.bound, z, other, pair))
-    return replace(best, lower=min(lower, best.value), method="branch and bound", exact=False, programs=steps)
+        if pair.stuck and np.isfinite(pair.bound):  # neither a point nor a proof that there is none: its bound stays
+            stuck = min(stuck, pair.bound)
+            heapq.heappop(queue)
+        else:
+            heapq.heapreplace(queue, (pair.bound, z, other, pair))
+    return replace(best, lower=min(lower, stuck, best.value), method="branch and bound", exact=False, programs=steps)
 
 
 class _Pair:
@@ -138,6 +142,11 @@ class _Pair:
             heapq.heappush(self.nodes, (node.bound, next(self.order), node))
         self.bound = max(self.bound, self.nodes[0][0])
         return [self._witness(node.truth, node.estimate) for node in new]
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the solver found no point to start from."""
+        return self.first is not None and self.first.u is None
 
     @property
     def tight(self) -> bool:
