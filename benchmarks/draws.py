@@ -81,6 +81,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "size": ("y",),  # of what a loss is bound to
     "y": ("label", "labels", "relevance"),
     "candidates": ("output", "outputs"),
+    "decoder": ("output",),  # which it gave
     "target": ("label's", "features"),
     "data": ("moments",),
     "v": ("scores",),

@@ -136,7 +136,7 @@ def test_raw_errors_that_users_met():
         (lambda: tl.margins.Logistic().value([1.0]), "u must be an array of floating-point numbers"),
         (lambda: tl.polytopes.Simplex(3).project(np.zeros((2, 4))), "u must have the 3 coordinates"),
         (lambda: tl.theory.asgd_bound("zero-one", n=1j), "n must be"),
-        (lambda: tl.theory.form_of(None, tl.polytopes.Simplex(3)), "surrogate must be"),
+        (lambda: tl.theory.form_of(None, tl.polytopes.Simplex(3)), "Expected a surrogate or the name of one"),
         (lambda: tl.theory.crf_bound(tl.losses.ZeroOne(3), 0.1, improved=pd.DataFrame()), "improved must be True"),
         (lambda: tl.model_files.load(io.BytesIO(b"no model")), "file must be a model that `save` has written"),
     ):

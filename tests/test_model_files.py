@@ -104,6 +104,18 @@ def test_every_fitted_estimator_comes_back_bit_by_bit_from_a_safe_file(name, tmp
         assert again.solution_.status is model.solution_.status
 
 
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("estimator", [tl.CostSensitiveClassifier, tl.OrdinalClassifier], ids=lambda e: e.__name__)
+def test_trees_come_back_from_a_safe_file(estimator, library, tmp_path):
+    pytest.importorskip(library)
+    trees = tl.hypotheses.Boosting(library, n_estimators=3, n_jobs=1)
+    model = estimator(hypothesis=trees).fit(X, CODES)
+    save(model, tmp_path / "model.skops")
+    again = load(tmp_path / "model.skops")  # the library's own text is stored, and no type of the library's
+    assert same(again.predict_moments(X), model.predict_moments(X))
+    assert again.n_estimators_ == 3
+
+
 def test_a_loss_of_ones_own_is_known_by_its_name_in_other_processes():
     """In workers that start anew, and by the scores of a search in them."""
 

@@ -34,7 +34,7 @@ def _is_whole(value: Any) -> bool:
 
 def check_whole(name: str, value: Any, least: int = 1) -> None:
     """A whole number of at least a bound."""
-    if not (_is_whole(value) and least <= value < _LARGEST):
+    if isinstance(value, bool) or not (_is_whole(value) and least <= value < _LARGEST):
         word = {0: "zero", 1: "one"}.get(least, str(least))
         raise ValueError(f"{name} must be a whole number of at least {word}, got {value!r}.")
 
@@ -264,7 +264,7 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "embedding": lambda name, value: (
         None if isinstance(value, str) or hasattr(value, "psi") else _or_none(real_array)(name, value)
     ),
-    "verbose": lambda name, value: check_whole(name, value, 0),
+    "verbose": lambda name, value: check_whole(name, int(value) if isinstance(value, bool) else value, 0),
     "empty": lambda name, value: _between(name, value, 0, 1),
     "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),
     "unmatched": _text(None, "columns", "both"),
@@ -361,7 +361,8 @@ def _finite(name: str, value: Any) -> None:
 
 
 def _level(name: str, value: Any) -> None:
-    if not real_array(name, value).size:
+    array = real_array(name, value)
+    if not array.size or array.ndim > 1:
         raise ValueError(f"{name} must be a number or a list of them, got {value!r}.")
 
 

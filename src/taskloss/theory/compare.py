@@ -208,7 +208,8 @@ def compare(
         else:
             twin[1].append(name)
     if not pairs:
-        raise ValueError(f"No surrogate fits {task!r}: {'; '.join(f'{n}: {r}' for n, r in refused.items())}")
+        reasons = "; ".join(f"{n}: {r.rstrip('.')}" for n, r in refused.items())
+        raise ValueError(f"No surrogate fits {task!r}: {reasons or 'surrogates is empty'}.")
     table = np.asarray(task.matrix(), dtype=float)
     levels = _levels(eps, float((table - table.min(0)).max()))
     found = [describe(*pair, levels, noise, radius, kappa, confidence, search) for pair in pairs]
