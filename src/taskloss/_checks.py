@@ -266,7 +266,7 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     ),
     "verbose": lambda name, value: check_whole(name, int(value) if isinstance(value, bool) else value, 0),
     "empty": lambda name, value: _between(name, value, 0, 1),
-    "weights": lambda name, value: None if value is None else _no_less_than_zero(name, value),
+    "weights": lambda name, value: None if value is None or isinstance(value, str) else _no_less_than_zero(name, value),
     "unmatched": _text(None, "columns", "both"),
     "centres": _text("uniform", "leverage"),
     "decoding": _text("moments", "map"),
