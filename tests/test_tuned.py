@@ -285,7 +285,7 @@ SENTENCES = {
     "lengths": (lambda: tl.TunedDecisionCV(GaussianNB()).fit(X, GRADE[:9]), "different lengths|inconsistent numbers"),
     "one example": (
         lambda: tl.TunedDecisionCV(GaussianNB().fit(X, GRADE), cv="prefit").fit(X[:1], GRADE[:1]),
-        "at least two are needed",
+        "at least two examples are needed",
     ),
     "order": (lambda: tl.TunedDecisionCV(GaussianNB(), order=[0, 1]).fit(X, GRADE), "Unknown label 2"),
     "no law": (
