@@ -42,7 +42,6 @@ class Metric(Part):
     Consistent multiclass algorithms for complex performance measures, 2015.
     """
 
-    guarded = ("value", "gradient", "value_of_sets", "gradient_of_sets")
     kinds: ClassVar[tuple[str, ...]] = ("classes", "indicator")  # what it judges: labels, label sets, spans
 
     # -- the function ------------------------------------------------------------------------------------------------
