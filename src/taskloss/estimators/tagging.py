@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
-from ..data.sequences import Packed, SequenceLabels, SequenceReader, as_labels
+from ..data.sequences import SequenceLabels, SequenceReader, as_labels
 from ..data.transitions import check_transitions, read_forbidden
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
-from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
-from ..model_files import Portable
 from ..objectives import Forests, Monitor, PenalisedRisk, objective
-from ..objectives.forests import over_forests
-from ..parallel import Executor
-from ..polytopes._forest import Forest, Limits
-from ..polytopes._max_product import k_best
-from ..polytopes._sum_product import marginals, sample
+from ..polytopes._forest import Forest
 from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
-from .base import COSTS, Minimiser, keep, warn_of_ties
+from .base import Minimiser, keep
+from .labelling import Labeller, as_laws, sequence_loss
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
-
-_BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
-
-
-class Examples(NamedTuple):
-    """What was read of X: packed rows and their trees, the user's node at each packed place, and whether X was packed."""
-
-    inputs: ForestRows
-    order: Any
-    packed: bool
-
-    @property
-    def forest(self) -> Forest:
-        return self.inputs.forest
-
-    def arrange(self, values: np.ndarray) -> np.ndarray:
-        """Values of the packed nodes, in the user's order."""
-        if isinstance(self.order, slice):
-            return values
-        out = np.empty_like(values)
-        out[self.order] = values
-        return out
-
-    def unpack(self, values: np.ndarray) -> Any:
-        """One array for each example, or for packed X one for all."""
-        values = self.arrange(values)
-        return values if self.packed else np.split(values, self.forest.offsets[1:-1])
 
 
 class Problem(NamedTuple):
@@ -82,7 +48,7 @@ class Problem(NamedTuple):
         }
 
 
-class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
+class Tagger(Streaming, Minimiser, Labeller):
     """A label for every node. A child says of what shape the examples are.
 
     The risk of an example is that of its labelling as a whole, which does not fall apart into nodes: weights of labels
@@ -98,11 +64,6 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
     transition_features: Any
     forbidden: Any
     ignore_label: Any
-    loss_: SequenceLoss
-    surrogate_: Surrogate
-    reader_: SequenceReader
-    labels_: SequenceLabels
-    limits_: Limits
     hypothesis_: Structured
 
     def __init__(
@@ -124,10 +85,6 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         verbose: bool = False,
     ):
         keep(self, locals())
-
-    def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
-        """The shape of the examples, and the user's node at each packed place."""
-        raise NotImplementedError
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +116,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
                 a, b = inference.moments(forest, NodeEdgeScores(*scores), edges)
                 if loss.reads_law:
                     assert b is not None
-                    z = loss.law_decode(forest, *loss.law_of(forest, _laws(a), np.maximum(b, 0.0)), limits)
+                    z = loss.law_decode(forest, *loss.law_of(forest, as_laws(a), np.maximum(b, 0.0)), limits)
                 else:
                     z = loss.packed_decode(forest, a, b, limits, None)
             return loss.packed_loss(forest, z, codes)
@@ -212,7 +169,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
         weights = example_weights(sample_weight, len(forest), "sequences")
-        loss = clone(_as_loss(self.loss, labels))  # of its own: set_params after the fit changes no prediction
+        loss = clone(sequence_loss(self.loss, labels))  # of its own: set_params after the fit changes no prediction
         loss.check(forest, labels.classes)
         limits = read_forbidden(self.forbidden, labels.classes)
         check_transitions(limits, forest, codes, labels.classes)
@@ -276,245 +233,7 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         weights = example_weights(sample_weight, len(forest), "sequences")
         return examples.inputs, Forests(surrogate, forest, codes, weights, labels.size, limits, part=True)
 
-    # -- predicting --------------------------------------------------------------------------------------------------
-
-    __metadata_request__predict: ClassVar = COSTS
-    __metadata_request__score: ClassVar = COSTS
-
-    def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
-        """The labels of least expected loss: one array per example, or for Packed one array for all.
-
-        loss: another loss on the same labels; the fit is the same, only the decision changes. With
-        "sequence-zero-one" this is MAP decoding. costs: a price for each output at each position, in the loss's own
-        unit, which is added to it: one array (positions, outputs) per example, or for Packed one for all.
-        """
-        bound, examples = self._loss_for(loss), self._read(X, parents)
-        z = self._decide(examples, bound, self._prices(costs, examples, bound))
-        return examples.unpack(bound.output_names(self.classes_)[z])
-
-    def expected_loss(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> np.ndarray:
-        """The expected loss of each example's prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
-        bound, examples = self._loss_for(loss), self._read(X, parents)
-        prices = self._prices(costs, examples, bound)
-        own = self._own_outputs(examples, bound, prices)
-
-        def risk(f: Forest, nodes: slice, first: np.ndarray, second: Any, limits: Limits) -> np.ndarray:
-            on = None if prices is None else prices[nodes]
-            z = bound.packed_decode(f, first, second, limits, on) if own is None else own[nodes]
-            risks = bound.packed_risk(f, z, first, second)
-            return risks if on is None else risks + _paid(f, z, on)
-
-        def whole(f: Forest, unary: np.ndarray, pairwise: np.ndarray, limits: Limits) -> np.ndarray:
-            return bound.law_risk(f, bound.law_decode(f, unary, pairwise, limits), unary, pairwise)
-
-        return np.concatenate(self._outputs(examples, bound, prices, risk, whole))
-
-    def decision_function(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
-        """Minus the least expected loss with each output at each position: one array (positions, outputs) per example.
-
-        The largest at each position is what `predict` takes there, and equals minus `expected_loss`.
-        """
-        bound, examples = self._loss_for(loss), self._read(X, parents)
-        prices = self._prices(costs, examples, bound)
-
-        def each(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
-            return bound.packed_values(f, a, b, limits, None if prices is None else prices[nodes])
-
-        return examples.unpack(np.concatenate(self._outputs(examples, bound, prices, each, bound.law_values)))
-
-    def predict_marginals(self, X: Any, *, parents: Any = None) -> Any:
-        """The moments of the labels at each position, P(y_t = label) where the surrogate gives a law.
-
-        One array (positions, labels) per example, columns as in classes_; for Packed one array for all.
-        """
-        examples = self._read(X, parents)
-        return examples.unpack(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False)))
-
-    def predict_proba(self, X: Any, *, parents: Any = None) -> Any:
-        """`predict_marginals`; moments outside the simplex, as some surrogates give them, are clipped and rescaled."""
-        examples = self._read(X, parents)
-        return examples.unpack(_laws(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False))))
-
-    def predict_log_proba(self, X: Any, *, parents: Any = None) -> Any:
-        """The logarithm of `predict_proba`."""
-        found = self.predict_proba(X, parents=parents)
-        with np.errstate(divide="ignore"):
-            return np.log(found) if isinstance(X, Packed) else [np.log(law) for law in found]
-
-    def predict_moments(self, X: Any, *, parents: Any = None) -> list[np.ndarray]:
-        """mu, the mean of phi(y), for each example: the nodes' moments and then the edges', by their lower ends, as polytopes lay them out."""
-        examples = self._read(X, parents)
-        found = self._moments(examples, lambda f, at, nodes, pairs: (nodes, pairs), True)
-        nodes, pairs = (np.concatenate(part) for part in zip(*found, strict=True))
-        forest, k = examples.forest, self.labels_.size
-        edges = np.empty((forest.n_nodes, k, k))
-        edges[forest.children] = pairs
-        above = examples.arrange(forest.parents >= 0)
-        nodes, edges = examples.arrange(nodes), examples.arrange(edges)
-        cuts = forest.offsets[1:-1]
-        split = zip(np.split(nodes, cuts), np.split(edges, cuts), np.split(above, cuts), strict=True)
-        return [np.concatenate([a.ravel(), b[inner].ravel()]) for a, b, inner in split]
-
-    def predict_best(self, X: Any, k: int, *, parents: Any = None) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The k likeliest labellings: log-probabilities (examples, k) in falling order, and labels, one (k, positions) array each.
-
-        Where there are fewer than k, the log-probability is -inf.
-        """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}.")
-        examples = self._read(X, parents)
-        forest, unary, pairwise = self._law_scores(examples)
-        score, states = k_best(forest, unary, pairwise, k)
-        score = score - marginals(forest, unary, pairwise, pairs="none")[0][:, None]
-        return score, self._labellings(examples, states)
-
-    def sample(self, X: Any, count: int = 1, random_state: Any = None, *, parents: Any = None) -> list[np.ndarray]:
-        """Labellings drawn from the fitted law: one array (count, positions) per example."""
-        examples = self._read(X, parents)
-        forest, unary, pairwise = self._law_scores(examples)
-        return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
-
-    def score(
-        self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, costs: Any = None, *, parents: Any = None
-    ) -> float:
-        """Minus the mean task loss over examples; higher is better. A label that the fit has not seen counts by the worst at its position.
-
-        costs: as in `predict`; decisions are made for them, and judged by them.
-        """
-        bound, examples = self._loss_for(loss), self._read(X, parents)
-        prices = self._prices(costs, examples, bound)
-        z = self._decide(examples, bound, prices)
-        y = as_labels(X, y)
-        codes = self.labels_.encode(y, examples.forest.offsets, unseen=True)[examples.order]
-        if self.labels_.ignore is not None and bound.n_outputs == self.labels_.size:
-            ignored = self.labels_.ignored(y)[examples.order]
-            codes[ignored] = z[ignored]  # what does not count is as good as right
-        losses = bound.packed_loss(examples.forest, z, codes)
-        if prices is not None:
-            losses = losses + _paid(examples.forest, z, prices)
-        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
-
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "theta_"):
-            check_is_fitted(self)
-
-    def _loss_for(self, loss: Any) -> SequenceLoss:
-        self._check_fitted()
-        return self.loss_ if loss is None else _as_loss(loss, self.labels_)
-
-    def _examples(self, X: Any, rows: Any, offsets: np.ndarray, parents: Any) -> Examples:
-        forest, order = self._forest(X, offsets, parents)
-        rows = rows if isinstance(order, slice) else rows[order]
-        return Examples(ForestRows(rows, forest), order, isinstance(X, Packed))
-
-    def _read(self, X: Any, parents: Any = None) -> Examples:
-        self._check_fitted()
-        return self._examples(X, *self.reader_.read(X), parents)
-
-    def _prices(self, costs: Any, examples: Examples, loss: SequenceLoss) -> np.ndarray | None:
-        """One row of prices for each packed node."""
-        if costs is None:
-            return None
-        shape = (examples.forest.n_nodes, loss.n_outputs)
-        rows = costs if examples.packed else [np.asarray(part, dtype=float) for part in costs]
-        lengths = None if examples.packed else [len(part) for part in rows]
-        if lengths is not None and lengths != examples.forest.lengths.tolist():
-            raise ValueError("costs must have one array for each example, with a row for each of its positions.")
-        prices = np.asarray(rows if examples.packed else np.concatenate(rows), dtype=float)
-        if prices.shape != shape or not np.isfinite(prices).all():
-            raise ValueError(
-                f"costs must be finite prices, a row for each position and a column for each of the {shape[1]} outputs; got shape {prices.shape}."
-            )
-        return prices[examples.order]
-
-    def _decide(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray:
-        """The codes of the outputs of least expected loss at all nodes."""
-        own = self._own_outputs(examples, loss, prices)
-        if own is not None:
-            return own
-
-        def decode(f: Forest, nodes: slice, a: np.ndarray, b: Any, limits: Limits) -> np.ndarray:
-            return loss.packed_decode(f, a, b, limits, None if prices is None else prices[nodes])
-
-        return np.concatenate(self._outputs(examples, loss, prices, decode, loss.law_decode))
-
-    def _own_outputs(self, examples: Examples, loss: SequenceLoss, prices: Any) -> np.ndarray | None:
-        """What the scores choose themselves, where the surrogate has the loss's outputs; else None, and moments decide."""
-        if self.surrogate_.differentiable:
-            return None
-        if loss != self.loss_ or prices is not None:
-            warn_of_ties(self.surrogate_, self.loss_)
-            return None
-        inference = self._inference
-        found = self._blocks(examples, lambda f, nodes, v: inference.decide(f, NodeEdgeScores(*v)), True)
-        return np.concatenate(found)
-
-    def _outputs(self, examples: Examples, loss: SequenceLoss, prices: Any, by_moments: Any, by_law: Any) -> list[Any]:
-        """What a loss says of blocks of examples: by their moments, or, if it needs the law and there is one, by the law's scores."""
-        limits = loss.output_limits(self.limits_, self.classes_)
-        if not loss.reads_law:
-            return self._moments(examples, lambda f, at, a, b: by_moments(f, at, a, b, limits), loss.needs_edges)
-        if prices is not None:
-            raise ValueError(
-                f"{loss!r} is no sum over positions, to which prices could be added: use ChainHamming or ChainCost with costs."
-            )
-        if self._inference.exponential:
-            return self._blocks(examples, lambda f, nodes, v: by_law(f, *v, limits), False)
-        return self._moments(
-            examples, lambda f, at, a, b: by_law(f, *loss.law_of(f, _laws(a), np.maximum(b, 0.0)), limits), True
-        )
-
-    @property
-    def _inference(self) -> Any:
-        return over_forests(self.surrogate_, self.labels_.size, self.limits_)
-
-    def _moments(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list[Any]:
-        """work(forest, nodes, node moments, edge moments) on blocks of examples."""
-        inference = self._inference
-
-        def run(forest: Forest, nodes: slice, scores: tuple[Any, ...]) -> Any:
-            return work(forest, nodes, *inference.moments(forest, NodeEdgeScores(*scores), edges))
-
-        return self._blocks(examples, run, edges)
-
-    def _blocks(self, examples: Examples, work: Callable[..., Any], edges: bool) -> list[Any]:
-        """work(forest, nodes, (unary, pairwise)) on the scores of blocks of examples, on threads, in order."""
-        inputs, forest, k = examples.inputs, examples.forest, self.labels_.size
-        executor = Executor.for_work(self.hypothesis_.work(inputs) * k + 4 * forest.n_nodes * k**2, len(forest))
-        rows = -(-forest.n_nodes // executor.threads)
-        if edges or self.hypothesis_.edges is not None:
-            rows = min(rows, max(256, _BLOCK_EDGES // k**2))
-        if rows >= forest.n_nodes:
-            return [work(forest, slice(0, forest.n_nodes), self._scores(inputs))]
-
-        def run(block: tuple[slice, Forest]) -> Any:
-            trees, some = block
-            nodes = slice(int(forest.offsets[trees.start]), int(forest.offsets[trees.stop]))
-            return work(some, nodes, self._scores(ForestRows(inputs.rows[nodes], some)))
-
-        return executor.map(run, forest.blocks(rows))
-
-    def _scores(self, inputs: ForestRows) -> tuple[np.ndarray, np.ndarray]:
-        v = self.hypothesis_.predict(self.theta_, inputs)
-        return self.limits_.apply(inputs.forest, v.nodes, v.edges)
-
-    def _law_scores(self, examples: Examples) -> tuple[Forest, np.ndarray, np.ndarray]:
-        if not self._inference.exponential:
-            raise ValueError(
-                f"{self.surrogate_!r} fits moments and no law over whole labellings: for samples and the likeliest ones use surrogate='auto'."
-            )
-        return examples.forest, *self._scores(examples.inputs)
-
-    def _labellings(self, examples: Examples, states: np.ndarray) -> list[np.ndarray]:
-        nodes = examples.arrange(states.T)
-        return [self.classes_[part.T] for part in np.split(nodes, examples.forest.offsets[1:-1])]
-
-    @property
-    def classes_(self) -> np.ndarray:
-        self._check_fitted()
-        return self.labels_.classes
+    # -- the fitted tables -------------------------------------------------------------------------------------------
 
     def _part(self, name: str) -> np.ndarray:
         self._check_fitted()
@@ -557,24 +276,3 @@ class Tagger(Portable, Streaming, Minimiser, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.sparse = True
         return tags
-
-
-def _as_loss(spec: Any, labels: SequenceLabels) -> SequenceLoss:
-    loss = Loss.resolve(spec)
-    if not isinstance(loss, SequenceLoss):
-        raise ValueError(
-            f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
-        )
-    return loss.bind_names(labels.classes).bind(labels.size)
-
-
-def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:
-    """The prices of each example's outputs, added up."""
-    return np.add.reduceat(prices[np.arange(len(z)), z], forest.offsets[:-1])
-
-
-def _laws(mu: np.ndarray) -> np.ndarray:
-    """The nearest thing to laws: rows clipped at zero and rescaled."""
-    law = np.maximum(mu, 0.0)
-    total = law.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-1])
