@@ -35,7 +35,7 @@ def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
 
 def closed_form(problem: Problem, eps: float) -> Certificate | None:
     """The certificate where a proved formula covers the problem, else None."""
-    for rule in (_line, _one_vs_all, _hamming, _thresholds):
+    for rule in (_one_dimension, _one_vs_all, _hamming, _thresholds):
         found = rule(problem, eps)
         if found is not None:
             return found
@@ -45,7 +45,7 @@ def closed_form(problem: Problem, eps: float) -> Certificate | None:
 # -- one dimension ---------------------------------------------------------------------------------------------------
 
 
-def _line(problem: Problem, eps: float) -> Certificate | None:
+def _one_dimension(problem: Problem, eps: float) -> Certificate | None:
     """Where D is a segment or a line, for every potential: divergences grow with distance, so that ends are nearest.
 
     With two labels and costs 2 - c and c this is min over signs of D_h((c +- eps)/2, c/2), the paper's proposition
@@ -65,7 +65,7 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
     level = problem.psi @ ends[0] + problem.offset
     best = Certificate(eps, np.inf, np.inf, method="closed form (one dimension)")
     for z in range(len(slope)):
-        left, right = _half_lines(slope[z] - slope, level[z] - level, low, high, problem.rounding)
+        left, right = _interval(slope[z] - slope, level[z] - level, low, high, problem.rounding)
         if left > right:
             continue
         for other in range(len(slope)):
@@ -74,9 +74,7 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
             if eps > reach + problem.rounding:
                 continue
             target = min(eps, float(reach))
-            first, last = _half_lines(
-                np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding
-            )
+            first, last = _interval(np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding)
             if other == z or first > last:
                 continue
             x, y = (first, right) if first > right else (last, left) if last < left else (max(first, left),) * 2
@@ -92,7 +90,7 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
     return replace(best, exact=best.agree)
 
 
-def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float, rounding: float) -> tuple[float, float]:
+def _interval(slope: np.ndarray, level: np.ndarray, low: float, high: float, rounding: float) -> tuple[float, float]:
     """The interval of x in [low, high] with slope x + level <= 0 for every row; empty (1, 0) where there is none."""
     flat = np.abs(slope) <= rounding
     if (level[flat] > 2 * rounding).any():
@@ -154,11 +152,11 @@ def _hamming(problem: Problem, eps: float) -> Certificate | None:
         return None
     if eps > weights.sum() * (1 + 1e-12):
         return Certificate(eps, np.inf, np.inf, method="closed form (Hamming)")
-    a = _fill(margin, weights, eps)
+    a = _water_filling(margin, weights, eps)
     return _certify(problem, eps, signs, a, margin, "closed form (Hamming)")
 
 
-def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
+def _water_filling(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
     """argmin sum_j zeta(a_j) subject to <w, a> = eps: the slopes zeta'(a_j) / w_j are level below the cap a_j = 1."""
     if np.ptp(weights) < 1e-12 * weights.max():
         return np.full(len(weights), min(eps / weights.sum(), 1.0))
@@ -167,7 +165,7 @@ def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return margin.potential_derivative((1 + a) / 2) / 2
 
-    def filled(level: float) -> np.ndarray:
+    def allocation(level: float) -> np.ndarray:
         low, high = np.zeros(len(weights)), np.ones(len(weights))
         for _ in range(60):
             middle = (low + high) / 2
@@ -176,12 +174,12 @@ def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
         return (low + high) / 2
 
     top, bottom = 1.0, 0.0
-    while filled(top) @ weights < eps and top < 1e12:
+    while allocation(top) @ weights < eps and top < 1e12:
         top *= 2
     for _ in range(80):
         middle = (top + bottom) / 2
-        bottom, top = (middle, top) if filled(middle) @ weights < eps else (bottom, middle)
-    a = filled(top)
+        bottom, top = (middle, top) if allocation(middle) @ weights < eps else (bottom, middle)
+    a = allocation(top)
     return np.minimum(a * (eps / (a @ weights)), 1.0)
 
 

@@ -15,14 +15,14 @@ class Proposal(NamedTuple):
 
     truth: np.ndarray
     estimate: np.ndarray
-    price: Multipliers
+    multipliers: Multipliers
     law: np.ndarray | None  # weights of M's vertices, where M is listed
     mix: np.ndarray | None  # weights of D's points
     only: np.ndarray | None = None  # which of M's vertices the truth may use, where these are not all
     feasible: bool = True
 
     @property
-    def ran_off(self) -> bool:
+    def diverged(self) -> bool:
         """Whether the solver stopped far from anything feasible: then only its multipliers may be of use."""
         return not np.abs(np.concatenate([self.truth, self.estimate])).max() < 1e9
 
@@ -87,7 +87,9 @@ class ConicProgram:
         present = (self.vertices @ scaled.slope.T + scaled.shift > 1e-13).any(0)
         self.kept = kept
         # a_j: zero wherever z is optimal; in a cone; of the estimate alone, as the truth cannot have it
-        self.gone, self.cone, self.rest = (np.flatnonzero(where) for where in (~kept, kept & present, kept & ~present))
+        self.vanishing, self.cone, self.estimate_only = (
+            np.flatnonzero(where) for where in (~kept, kept & present, kept & ~present)
+        )
         k, m = scaled.size, 0 if self.inner is not None else len(self.vertices)
         sizes = [k, k, len(self.cone), m, 0 if scaled.points is None else len(scaled.points)]
         cuts = np.cumsum([0, *sizes])
@@ -104,12 +106,12 @@ class ConicProgram:
         x, dual = np.asarray(solution.x), unit * np.asarray(solution.z)
         if "Infeasible" in str(solution.status):
             dual = dual / max(float(np.abs(dual).max()), 1e-300)
-        prices = np.split(dual, [len(equal[1]), len(equal[1]) + len(least[1])])
+        duals = np.split(dual, [len(equal[1]), len(equal[1]) + len(least[1])])
         mix = None if self.scaled.points is None else np.maximum(x[self.mix], 0.0)
         return Proposal(
             x[self.truth],
             x[self.estimate],
-            self._multipliers(x, *prices),
+            self._multipliers(x, *duals),
             self._law(x),
             mix,
             self.only,
@@ -127,7 +129,7 @@ class ConicProgram:
     def _equalities(self) -> tuple[np.ndarray, np.ndarray]:
         scaled, k = self.scaled, self.scaled.size
         # what is zero wherever z is optimal: a_j, and then a'_j, or the divergence is infinite
-        slope, shift = scaled.slope[self.gone], scaled.shift[self.gone]
+        slope, shift = scaled.slope[self.vanishing], scaled.shift[self.vanishing]
         rows = [self._block(len(slope), (where, slope)) for where in (self.truth, self.estimate)]
         rows.append(self._block(len(scaled.equal), (self.estimate, scaled.equal)))
         levels = [-shift, -shift, scaled.level]
@@ -150,10 +152,10 @@ class ConicProgram:
 
     def _inequalities(self) -> tuple[np.ndarray, np.ndarray]:
         """z's being optimal first, and the excess after what the estimate alone has: `_multipliers` reads them by place."""
-        scaled, rest = self.scaled, self.rest
+        scaled, estimate_only = self.scaled, self.estimate_only
         rows = [self._block(len(self.rows), (self.estimate, self.rows))]
-        rows.append(self._block(len(rest), (self.estimate, scaled.slope[rest])))
-        levels = [self.levels, -scaled.shift[rest]]
+        rows.append(self._block(len(estimate_only), (self.estimate, scaled.slope[estimate_only])))
+        levels = [self.levels, -scaled.shift[estimate_only]]
         if self.eps is not None:
             rows.append(self._block(1, (self.truth, self.d / self.length)))
             levels.append(np.array([(self.eps - self.c) / self.length]))
@@ -190,17 +192,17 @@ class ConicProgram:
     # -- the solver's answer -----------------------------------------------------------------------------------------
 
     def _multipliers(self, x: np.ndarray, equal: np.ndarray, least: np.ndarray, cones: np.ndarray) -> Multipliers:
-        scaled, count, gone = self.scaled, len(self.rows), self.gone
+        scaled, count, vanishing = self.scaled, len(self.rows), self.vanishing
         w = np.zeros(len(scaled.psi))
         lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[self.z], axis=1)
         w[self.which] = np.maximum(least[:count], 0.0) / lengths
-        s = self.reward if self.eps is None else max(float(least[count + len(self.rest)]), 0.0) / self.length
+        s = self.reward if self.eps is None else max(float(least[count + len(self.estimate_only)]), 0.0) / self.length
         # where the truth cannot have an a_j its tangent is that at ratio 0
         log_ratio, less = np.full(len(self.kept), -700.0), np.ones(len(self.kept))
         ratio = np.maximum(cones[2::3], 1e-300)
         log_ratio[self.cone], less[self.cone] = np.maximum(np.log(ratio), -700.0), 1 - ratio
         flat = np.zeros((2, len(self.kept)))
-        flat[:, gone] = equal[: 2 * len(gone)].reshape(2, -1)
+        flat[:, vanishing] = equal[: 2 * len(vanishing)].reshape(2, -1)
         return Multipliers(s, w, log_ratio, less, x[self.truth] - x[self.estimate], (flat[0], flat[1]))
 
     def _law(self, x: np.ndarray) -> np.ndarray | None:

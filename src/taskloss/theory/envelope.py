@@ -27,8 +27,8 @@ class Envelope:
         """zeta*(s) from above, and an eps at which it is attained."""
         if slope <= 0:
             return 0.0, 0.0
-        if slope not in self._conjugates and not self.problem.form.exact and self._line:
-            self._conjugates[slope] = self._line_conjugate(slope)
+        if slope not in self._conjugates and not self.problem.form.exact and self._one_dimensional:
+            self._conjugates[slope] = self._bisected_conjugate(slope)
         if slope not in self._conjugates:
             unit = self._unit
             if unit == 0:  # nothing is known from below but that zeta is not negative
@@ -48,7 +48,7 @@ class Envelope:
         for z, other, ceiling in self.zeta.ordered(-ceilings):
             if -ceiling <= best:
                 break
-            found = self.zeta.programs.solve(z, other, reward=slope, enough=-best)
+            found = self.zeta.programs.solve(z, other, reward=slope, cutoff=-best)
             ceilings[z, other] = min(max(-found.lower, 0.0), -ceiling)
             if ceilings[z, other] > best:
                 best = float(ceilings[z, other])
@@ -93,18 +93,22 @@ class Envelope:
             return 1.0
         n = len(self.problem.psi)
         ends = [divmod(int(pair), n) for pair in self.zeta.representatives]
-        ends = [(z, other) for z, other in ends if self.problem.reach[z, other] > 0 and not self.zeta.programs.never(z)]
+        ends = [
+            (z, other)
+            for z, other in ends
+            if self.problem.reach[z, other] > 0 and not self.zeta.programs.never_optimal(z)
+        ]
         far = [self.zeta.programs.solve(z, other, float(self.problem.reach[z, other])).value for z, other in ends]
         widest = float(np.sqrt(2 * max(far, default=0.0)))
         return least(widest) if np.isfinite(widest) else 0.0
 
     @cached_property
-    def _line(self) -> bool:
+    def _one_dimensional(self) -> bool:
         """Whether one dimension makes zeta_h cheap and exact for every potential."""
         found = closed_form(self.problem, self.problem.eps_max / 2)
         return found is not None and "one dimension" in found.method
 
-    def _line_conjugate(self, slope: float) -> tuple[float, float]:
+    def _bisected_conjugate(self, slope: float) -> tuple[float, float]:
         """By bisection of the range of eps: zeta grows, so that s eps - zeta is at most s (right end) - zeta(left end)."""
         grid = np.linspace(0, self.problem.eps_max, 33)
         best, at, cells = 0.0, 0.0, []
@@ -132,7 +136,7 @@ class Envelope:
             return self.zeta.exact(eps).lower
         # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
         # slope of a chord, and with zeta itself as the ceiling where it is at hand.
-        known = self.problem.form.exact or self._line
+        known = self.problem.form.exact or self._one_dimensional
         ceiling = self.zeta.exact(eps).lower if known else np.inf
         if known and ceiling == np.inf:  # no pair has a feasible point, here or beyond
             return np.inf
@@ -162,7 +166,7 @@ class Envelope:
         if delta == 0:
             return 0.0
         top = self.problem.eps_max
-        if (self.problem.form.exact or self._convex or self._line) and self.zeta.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._one_dimensional) and self.zeta.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.zeta.exact(e).lower - delta, 0.0, top, xtol=1e-13))

@@ -167,8 +167,8 @@ class Dual:
         self.size = 3 * k + n + 2
         self.a, self.b, self.w = np.arange(k), np.arange(k, 2 * k), np.arange(2 * k, 2 * k + n)
         self.s, self.over, self.each = 2 * k + n, 2 * k + n + 1, np.arange(2 * k + n + 2, self.size)
-        self.goal = np.zeros(self.size)
-        self.goal[self.w], self.goal[self.s], self.goal[self.over], self.goal[self.each] = (
+        self.objective = np.zeros(self.size)
+        self.objective[self.w], self.objective[self.s], self.objective[self.over], self.objective[self.each] = (
             -self.levels,
             -self.target,
             -1,
@@ -185,16 +185,16 @@ class Dual:
         least = np.where(np.arange(len(box)) < k, largest, 0.0)
         self.fixed_levels = np.concatenate([np.zeros(k + len(vertices)), largest, least])
 
-    def root(self, truth: np.ndarray, estimate: np.ndarray, enough: float) -> Node:
+    def root(self, truth: np.ndarray, estimate: np.ndarray, cutoff: float) -> Node:
         """The node of all u, from a pair (u', u) near which good points are expected."""
         k = len(self.a)
         x, y = (np.clip((u - self.start) / self.width, 1e-9, 1 - 1e-9) for u in (truth, estimate))
         points = np.vstack(
             [_points(np.arange(k), np.r_[0.0, GRID, 1.0], np.r_[1e-6, GRID]), np.stack([np.arange(k), x, y], axis=1)]
         )
-        return self._tighten(Node(np.zeros(k), np.ones(k), 0.0, points), enough)
+        return self._tighten(Node(np.zeros(k), np.ones(k), 0.0, points), cutoff)
 
-    def branch(self, node: Node, enough: float) -> list[Node]:
+    def branch(self, node: Node, cutoff: float) -> list[Node]:
         """The node's box cut in two, where its envelope is loosest."""
         j = int(node.loose.argmax())
         low, high = node.low[j], node.high[j]
@@ -210,16 +210,16 @@ class Dual:
                 np.array([j]), np.r_[0.0, GRID, 1.0], np.clip([first, (first + last) / 2, last], 1e-9, 1 - 1e-9)
             )
             child = replace(node, low=box_low, high=box_high, points=np.vstack([kept, more]))
-            out.append(self._tighten(child, enough))
+            out.append(self._tighten(child, cutoff))
         return out
 
-    def _tighten(self, node: Node, enough: float, rounds: int = 30) -> Node:
-        """The node with the best bound that cutting planes find; no better than `enough` is asked."""
+    def _tighten(self, node: Node, cutoff: float, rounds: int = 30) -> Node:
+        """The node with the best bound that cutting planes find; no better than `cutoff` is asked."""
         points, tolerance, k = node.points, 1e-3, len(self.a)
         for _ in range(rounds):
             solution, heights = self._master(points, tolerance)
-            multipliers, prices = np.asarray(solution.x), np.maximum(np.asarray(solution.z), 0.0)
-            law, shares = prices[k : k + len(self.problem.vertices)], prices[-len(points) :]
+            multipliers, duals = np.asarray(solution.x), np.maximum(np.asarray(solution.z), 0.0)
+            law, shares = duals[k : k + len(self.problem.vertices)], duals[-len(points) :]
             index = points[:, 0].astype(int)
             total = np.bincount(index, shares, k)
             if not (np.isfinite(multipliers).all() and law.sum() > 0 and (total > 0).all()):
@@ -235,7 +235,7 @@ class Dual:
                 loose=divergence(x, y) - envelope,
             )
             gap = -float(solution.obj_val_dual) - node.bound
-            if node.bound >= enough or gap <= 1e-5 * node.bound:
+            if node.bound >= cutoff or gap <= 1e-5 * node.bound:
                 break
             points, tolerance = np.vstack([points, new]), float(np.clip(gap / 10, 1e-8, tolerance))
         return node
@@ -256,7 +256,7 @@ class Dual:
         levels = np.concatenate([self.fixed_levels, heights])
         cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(levels) - k)]
         quadratic = sparse.csc_matrix((self.size, self.size))
-        return clarabel.DefaultSolver(quadratic, self.goal, matrix, levels, cones, settings).solve(), heights
+        return clarabel.DefaultSolver(quadratic, self.objective, matrix, levels, cones, settings).solve(), heights
 
     def _evaluate(self, multipliers: np.ndarray, node: Node, tolerance: float) -> tuple[float, np.ndarray]:
         """The bound that the multipliers prove in the node's box, and the points at which it is attained."""

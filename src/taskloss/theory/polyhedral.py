@@ -71,12 +71,12 @@ class Cells:
 
     def coupling(self, v: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Weights of the tight pieces that prove v to be best for q."""
-        found = self._programme(v, np.zeros(self.k), q)
+        found = self._program(v, np.zeros(self.k), q)
         if found is None:
             raise ArithmeticError("The score is not best for this law.")
         return found
 
-    def _programme(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
+    def _program(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
         """The coupling of the largest <reward, q> among the laws for which v is best, or for one law."""
         tight = np.flatnonzero(self._tight(v))
         sums = np.eye(self.k)[self.y[tight]].T
@@ -130,7 +130,7 @@ class Cells:
         values = self.values(v)
         if any(np.allclose(values, self.values(other), atol=1e-9) for other in self.scores):
             return None
-        first = self._programme(v, np.zeros(self.k), q)
+        first = self._program(v, np.zeros(self.k), q)
         if first is None:
             return None
         risks = self.matrix @ q
@@ -139,7 +139,7 @@ class Cells:
             gains = []
             for other in range(len(self.matrix)):
                 if other != z:
-                    coupling = self._programme(v, self.matrix[z] - self.matrix[other])
+                    coupling = self._program(v, self.matrix[z] - self.matrix[other])
                     if coupling is not None:
                         gains.append(((self.matrix[z] - self.matrix[other]) @ self._law(coupling), coupling))
             worst = max(gains, key=lambda gain: gain[0])

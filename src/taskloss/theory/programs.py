@@ -33,39 +33,39 @@ class Programs(Regions):
         self._proposals: dict[tuple[int, int], Proposal] = {}
 
     def solve(
-        self, z: int, other: int, eps: float | None = None, reward: float = 0.0, enough: float = np.inf
+        self, z: int, other: int, eps: float | None = None, reward: float = 0.0, cutoff: float = np.inf
     ) -> Certificate:
         """The certificate of one pair; both ends are infinite where it has no feasible point.
 
         With a reward s and no eps, the value is that of D(u', u) - s (excess over z'), minus the pair's share of
-        zeta*(s). A lower end beyond `enough` is not made any better.
+        zeta*(s). A lower end beyond `cutoff` is not made any better.
         """
         problem = self.problem
         target = 0.0 if eps is None else eps
         nowhere = Certificate(target, np.inf, np.inf, z, other)
         reach = float(problem.reach[z, other])
-        if self.never(z) or (eps is not None and eps > self.finite_reach(z, other) + problem.rounding):
+        if self.never_optimal(z) or (eps is not None and eps > self.finite_reach(z, other) + problem.rounding):
             return nowhere
         if eps is None:
             found = self._propose(z, other, None, reward)
-            return self._certify(z, other, None, reward, found, nowhere, enough)
+            return self._certify(z, other, None, reward, found, nowhere, cutoff)
         if eps >= reach - problem.rounding:
             # At the end of the pair's range the truth has no choice but the labels that tell z and z' apart the most.
             top = problem.table[z] - problem.table[other] >= reach - problem.rounding
             found = self._propose(z, other, None, only=top)
-            return self._certify(z, other, eps, 0.0, found, nowhere, enough)
+            return self._certify(z, other, eps, 0.0, found, nowhere, cutoff)
         coarse = min(0.3 * reach, COARSE * float(np.linalg.norm(self.scaled.gain(z, other)[0])))
         if eps < coarse:
             if (z, other) not in self._proposals:
                 self._proposals[z, other] = self._propose(z, other, coarse)
-            best = self._certify(z, other, eps, 0.0, self._proposals[z, other], nowhere, enough, coarse)
-            if best.agree or best.lower >= enough:
+            best = self._certify(z, other, eps, 0.0, self._proposals[z, other], nowhere, cutoff, coarse)
+            if best.agree or best.lower >= cutoff:
                 return best
             # no tie of the two outputs is near: then the step is not of the size of eps, and the solver sees it
-            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps), nowhere, enough)
+            direct = self._certify(z, other, eps, 0.0, self._propose(z, other, eps), nowhere, cutoff)
             winner = min(best, direct, key=lambda either: either.value)
             return replace(winner, lower=min(max(best.lower, direct.lower), winner.value))
-        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps), nowhere, enough)
+        return self._certify(z, other, eps, 0.0, self._propose(z, other, eps), nowhere, cutoff)
 
     def _propose(
         self, z: int, other: int, eps: float | None, reward: float = 0.0, only: np.ndarray | None = None
@@ -81,7 +81,7 @@ class Programs(Regions):
         reward: float,
         found: Proposal,
         nowhere: Certificate,
-        enough: float,
+        cutoff: float,
         start: float = 0.0,
     ) -> Certificate:
         target = nowhere.eps
@@ -96,7 +96,7 @@ class Programs(Regions):
                 else Certificate(target, np.inf, -np.inf if eps is None else 0.0, z, other, exact=False)
             )
         best = self._ends(z, other, eps, reward, found)
-        if (best.agree or best.lower >= enough) and start <= target:
+        if (best.agree or best.lower >= cutoff) and start <= target:
             return best
         levels = [target] if start <= target else np.geomspace(start, target, 2 + int(np.log10(start / target)))
         for near in NEAR:  # which weights are zero is a guess: the one that closes the gap is right
@@ -106,7 +106,7 @@ class Programs(Regions):
             end = self._ends(z, other, eps, reward, fine)
             winner = min(best, end, key=lambda either: either.value)
             best = replace(winner, lower=min(max(best.lower, end.lower), winner.value))
-            if best.agree or best.lower >= enough:
+            if best.agree or best.lower >= cutoff:
                 break
         return best
 
@@ -116,7 +116,7 @@ class Programs(Regions):
         lower = self._lower(z, other, target, reward, found)
         if eps is not None:
             lower = max(lower, 0.0)
-        if found.ran_off:
+        if found.diverged:
             return Certificate(target, np.inf, lower, z, other)
         u1, u2 = self.repair(z, other, eps, found.truth, found.estimate)
         value = np.inf
@@ -130,15 +130,18 @@ class Programs(Regions):
         return Certificate(target, value, min(lower, value), z, other, u1, u2)
 
     def _lower(self, z: int, other: int, eps: float, reward: float, found: Proposal, divergence: bool = True) -> float:
-        price = found.price
+        multipliers = found.multipliers
         if not divergence:  # a ray: prices of the constraints alone
             zero = np.zeros(len(self.scaled.slope))
-            s = 0.0 if reward or found.only is not None else price.s
-            price = price._replace(s=s, log_ratio=zero, less_ratio=zero, tangent=np.zeros(self.scaled.size))
-            if self.problem.form.everywhere and np.abs(price.w @ (self.scaled.psi[z] - self.scaled.psi)).max() > 0:
+            s = 0.0 if reward or found.only is not None else multipliers.s
+            multipliers = multipliers._replace(s=s, log_ratio=zero, less_ratio=zero, tangent=np.zeros(self.scaled.size))
+            if (
+                self.problem.form.everywhere
+                and np.abs(multipliers.w @ (self.scaled.psi[z] - self.scaled.psi)).max() > 0
+            ):
                 return -np.inf
         elif reward:
-            price = price._replace(s=reward)
+            multipliers = multipliers._replace(s=reward)
         with np.errstate(all="ignore"):  # where the solver ran off, its multipliers overflow and prove nothing
-            lower = self.scaled.lower(z, other, eps, price, self.support(z), found.only)
+            lower = self.scaled.lower(z, other, eps, multipliers, self.support(z), found.only)
         return lower if np.isfinite(lower) else -np.inf

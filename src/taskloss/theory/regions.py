@@ -19,15 +19,15 @@ class Regions:
         self._deep: dict[int, tuple[bool, np.ndarray | None, float]] = {}
         self._support: dict[int, np.ndarray] = {}
 
-    def never(self, z: int) -> bool:
+    def never_optimal(self, z: int) -> bool:
         """Whether z is optimal nowhere in D: some mixture of outputs is better at every corner of it, which is checked."""
-        return self._look(z)[0]
+        return self._deepest_of(z)[0]
 
     def deep(self, z: int) -> np.ndarray | None:
         """A point of D that prefers z to every other output by as much as one can; None where z is never optimal."""
-        return self._look(z)[1]
+        return self._deepest_of(z)[1]
 
-    def _look(self, z: int) -> tuple[bool, np.ndarray | None, float]:
+    def _deepest_of(self, z: int) -> tuple[bool, np.ndarray | None, float]:
         if z not in self._deep:
             self._deep[z] = self._deepest(z)
         return self._deep[z]
@@ -61,15 +61,15 @@ class Regions:
             return False, None, 0.0
         depth = float(result.x[-1])
         if depth < -1e-11:
-            # the mixture of outputs that the prices name: positive regret everywhere, or the point counts as optimal
-            prices = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
+            # the mixture of outputs that the multipliers name: positive regret everywhere, or the point counts as optimal
+            multipliers = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
             if problem.form.everywhere:
-                regret = float(prices @ levels)  # prices @ rows = 0 up to rounding: no u changes it
-                regret = regret if np.abs(prices @ rows).max() <= 1e-12 else -np.inf
+                regret = float(multipliers @ levels)  # multipliers @ rows = 0 up to rounding: no u changes it
+                regret = regret if np.abs(multipliers @ rows).max() <= 1e-12 else -np.inf
             else:
-                slope = prices @ rows
-                regret = float(prices @ levels - slope @ scaled.corner(-slope))
-            if regret > ROUNDING * max(float(prices @ np.abs(levels)), 1e-300):
+                slope = multipliers @ rows
+                regret = float(multipliers @ levels - slope @ scaled.minimiser(-slope))
+            if regret > ROUNDING * max(float(multipliers @ np.abs(levels)), 1e-300):
                 return True, None, depth
         return False, self._off_faces(basis @ result.x[:-1], depth, rows, levels), depth
 
@@ -101,9 +101,9 @@ class Regions:
     def _positive(self, z: int) -> np.ndarray:
         scaled = self.scaled
         n, k = len(scaled.slope), scaled.size
-        if n == 0 or scaled.points is not None or self.never(z):
+        if n == 0 or scaled.points is not None or self.never_optimal(z):
             return np.ones(n, dtype=bool)
-        deep, depth = self._look(z)[1:]
+        deep, depth = self._deepest_of(z)[1:]
         if deep is not None and depth > 1e-9 and (scaled.slope @ deep + scaled.shift > 1e-9).all():
             return np.ones(n, dtype=bool)
         rows, levels, _, _ = scaled.optimal(z)
@@ -129,7 +129,7 @@ class Regions:
         return np.ones(n, dtype=bool)
 
     def _vanish(self, z: int, zero: np.ndarray, levels: np.ndarray) -> bool:
-        """Whether these a_j are zero wherever z is optimal, by prices w: a_j's sum + w (rows x - levels) <= 0 on all of D."""
+        """Whether these a_j are zero wherever z is optimal, by multipliers w: a_j's sum + w (rows x - levels) <= 0 on all of D."""
         scaled = self.scaled
         rows = scaled.optimal(z)[0]
         slope, shift = scaled.slope[zero].sum(0), float(scaled.shift[zero].sum())
@@ -145,7 +145,7 @@ class Regions:
             return False
         w = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
         total = slope + w @ rows
-        x = scaled.corner(-total)
+        x = scaled.minimiser(-total)
         weight = np.abs(scaled.slope[zero]).sum(0) @ np.abs(x) + np.abs(scaled.shift[zero]).sum()
         weight += w @ (np.abs(rows) @ np.abs(x) + np.abs(levels))
         return bool(float(total @ x + shift - w @ levels) <= ROUNDING * float(weight))
@@ -203,10 +203,10 @@ class Regions:
             if depth > 1e-9:
                 x2 = x2 + behind / (behind + depth) * (deep - x2)
         if len(scaled.slope):
-            # A weight cut to zero of which the truth has some would be infinitely far: a speck of the truth itself
-            # brings it back, and takes z no more than a speck of eps from being optimal.
-            speck = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
-            x2 = x2 + speck * (x1 - x2)
+            # A weight cut to zero of which the truth has some would be infinitely far: a weight_of_truth of the truth itself
+            # brings it back, and takes z no more than a weight_of_truth of eps from being optimal.
+            weight_of_truth = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
+            x2 = x2 + weight_of_truth * (x1 - x2)
         return scaled.to_u(x1), scaled.to_u(x2)
 
     def _in_m(self, x: np.ndarray) -> np.ndarray:

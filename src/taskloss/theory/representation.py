@@ -103,7 +103,7 @@ class _Checker(BlackBox):
     def __init__(self, *args: Any, verbose: bool = False):
         super().__init__(*args)
         self.verbose = verbose
-        self.bump, self.at, self.label = self._bump()
+        self.nonconvexity, self.nonconvex_at, self.nonconvex_label = self._nonconvexity()
 
     def report(self) -> Report:
         if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
@@ -127,11 +127,18 @@ class _Checker(BlackBox):
         return self._everywhere()
 
     def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
-        if verdict == "calibrated" and self.bump > 1e-9:
-            verdict, violation, v, q = "not convex", self.bump, self.at, np.eye(self.count)[self.label]
-        return Report(verdict, float(violation), v, q, self.potential, self.link, inverse, extension, self.bump <= 1e-9)
+        if verdict == "calibrated" and self.nonconvexity > 1e-9:
+            verdict, violation, v, q = (
+                "not convex",
+                self.nonconvexity,
+                self.nonconvex_at,
+                np.eye(self.count)[self.nonconvex_label],
+            )
+        return Report(
+            verdict, float(violation), v, q, self.potential, self.link, inverse, extension, self.nonconvexity <= 1e-9
+        )
 
-    def _bump(self) -> tuple[float, np.ndarray, int]:
+    def _nonconvexity(self) -> tuple[float, np.ndarray, int]:
         """How far S(., y) rises above a chord at its middle, in units of the values there; and where, for which label."""
         sample = self.sample
         # chords of three lengths: a loss may be convex but for its tails, or but for a narrow place
@@ -205,11 +212,11 @@ class _Checker(BlackBox):
         scores = scores[np.isfinite(self.slopes(scores)).all((1, 2))]
         directions = self.frame.shape[1]
         if directions <= self.r:
-            return self._judge(scores, lambda v: self._moments(v), "")
+            return self._check_extension(scores, lambda v: self._moments(v), "")
         if self._is_canonical(scores):
-            return self._judge(scores, self._canonical_moments, "canonical")
+            return self._check_extension(scores, self._canonical_moments, "canonical")
         if self._is_separable(scores):
-            return self._judge_coordinates(scores)
+            return self._check_coordinates(scores)
         return self._report("undecided off t(M)", np.nan, None, None, None)
 
     def _parts(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -225,7 +232,9 @@ class _Checker(BlackBox):
         x = -np.einsum("nrd,nd->nr", np.linalg.pinv(np.swapaxes(dg, 1, 2), rcond=1e-10), db)
         return self.mean + x @ self.hull
 
-    def _judge(self, scores: np.ndarray, moments: Callable[[np.ndarray], np.ndarray], extension: str) -> Report:
+    def _check_extension(
+        self, scores: np.ndarray, moments: Callable[[np.ndarray], np.ndarray], extension: str
+    ) -> Report:
         """h* = -b must lie above its tangents, and its gradient tell scores apart."""
         u = moments(scores)
         g, b, _, _ = self._parts(scores)
@@ -302,7 +311,7 @@ class _Checker(BlackBox):
                 return False
         return True
 
-    def _judge_coordinates(self, scores: np.ndarray) -> Report:
+    def _check_coordinates(self, scores: np.ndarray) -> Report:
         """h = sum_j h_j: each coordinate is a surrogate of its own, in one dimension."""
         inverses, worst = [], 0.0
         for j in range(self.size):
@@ -315,7 +324,7 @@ class _Checker(BlackBox):
 
             inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng, self.deadline)._conditions()
             if inner.verdict == "not convex":
-                self.bump = max(self.bump, inner.violation)
+                self.nonconvexity = max(self.nonconvexity, inner.violation)
             elif not inner.calibrated:
                 v = self.v0.copy() if inner.v is None else np.where(np.arange(self.size) == j, inner.v, self.v0)
                 return self._report("represented on t(M) only", inner.violation, v, inner.q, None, "coordinatewise")

@@ -16,11 +16,11 @@ ROUNDING = 16 * np.finfo(float).eps
 
 
 class Multipliers(NamedTuple):
-    """Prices of one pair's constraints, in the problem's own units.
+    """Multipliers of one pair's constraints, in the problem's own units.
 
     s: of the excess over z'. w: of z being no worse than each output. log_ratio, less_ratio: log r_j and 1 - r_j of the
     tangents a' log(a'/a) - a' + a >= a' log r + a (1 - r). tangent: x' - x where the squared norm is touched. flat:
-    prices of a'_j and a_j for those a_j that are zero wherever z is optimal.
+    multipliers of a'_j and a_j for those a_j that are zero wherever z is optimal.
     """
 
     s: float
@@ -85,7 +85,9 @@ class Scaled:
             self._optimal[z] = rows[first], levels[first], which, float(c[flat].max(initial=0.0))
         return self._optimal[z]
 
-    def lower(self, z: int, other: int, eps: float, price: Multipliers, active: np.ndarray, only: Any = None) -> float:
+    def lower(
+        self, z: int, other: int, eps: float, multipliers: Multipliers, active: np.ndarray, only: Any = None
+    ) -> float:
         """The Lagrangian's least value over M and D: below the pair's divergence, whatever the multipliers are.
 
         s eps + min over M of <log r, a'> + kappa <t, x'> - s gain(x') + min over D of <1 - r, a> - kappa <t, x> +
@@ -95,22 +97,22 @@ class Scaled:
         problem, kappa = self.problem, self.curvature
         only = slice(None) if only is None else only
         table, vertices = problem.table[:, only], self.vertices[only]
-        s, w = max(price.s, 0.0), np.maximum(price.w, 0.0)
+        s, w = max(multipliers.s, 0.0), np.maximum(multipliers.w, 0.0)
         gains, behind = table[z] - table[other], w @ (table[z] - table)
-        heads = np.where(active, price.log_ratio, price.flat[0])
-        tails = np.where(active, price.less_ratio, price.flat[1])
+        heads = np.where(active, multipliers.log_ratio, multipliers.flat[0])
+        tails = np.where(active, multipliers.less_ratio, multipliers.flat[1])
         weight = s * (eps + np.abs(gains).max()) + float(np.abs(w @ np.abs(table[z] - table)).max())
         if problem.form.everywhere:
-            # u is free, so that the tangent is fixed by its prices: kappa t = sum_i w_i (psi(z) - psi(i)).
+            # u is free, so that the tangent is fixed by its multipliers: kappa t = sum_i w_i (psi(z) - psi(i)).
             b = w @ (self.psi[z] - self.psi)
             over = float((behind - s * gains).min())
             return s * eps + over - float(b @ b) / (2 * kappa) - ROUNDING * weight
         a = vertices @ self.slope.T + self.shift
-        pull = kappa * price.tangent
+        pull = kappa * multipliers.tangent
         first = a @ heads + vertices @ pull - s * gains
         slope = tails @ self.slope - pull + w @ (self.psi[z] - self.psi)
         constant = float(tails @ self.shift + w @ (self.offset[z] - self.offset))
-        x = self.corner(slope)
+        x = self.minimiser(slope)
         weight += float((np.abs(a) @ np.abs(heads)).max(initial=0.0))
         weight += float(np.abs(pull).sum() + np.abs(slope) @ np.abs(x) + np.abs(tails) @ np.abs(self.shift))
         total = (
@@ -118,11 +120,11 @@ class Scaled:
             + float(first.min())
             + float(slope @ x)
             + constant
-            - kappa / 2 * float(price.tangent @ price.tangent)
+            - kappa / 2 * float(multipliers.tangent @ multipliers.tangent)
         )
         return total - ROUNDING * weight
 
-    def corner(self, slope: np.ndarray) -> np.ndarray:
+    def minimiser(self, slope: np.ndarray) -> np.ndarray:
         """A vertex of D with the least <slope, x>."""
         if self.points is not None:
             return self.points[int((self.points @ slope).argmin())]

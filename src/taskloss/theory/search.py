@@ -57,7 +57,7 @@ def interval(
         for z, other, bound in pairs
     ]
     found_lower = [
-        replace(found, lower=max(_of_the_potential(programs.problem, found.lower), bound)) for bound, found in minorants
+        replace(found, lower=max(_rescaled(programs.problem, found.lower), bound)) for bound, found in minorants
     ]
     for found in sorted(found_lower, key=lambda certificate: certificate.lower):
         lower = min(lower, found.lower)
@@ -72,7 +72,7 @@ def interval(
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
 
-def _of_the_potential(problem: Problem, lower: float) -> float:
+def _rescaled(problem: Problem, lower: float) -> float:
     """A pair's lower end from that of the squared distance, where curvature 1 is a unit only.
 
     D_h(u', .) grows along rays from u'. An estimate at distance rho or more from the truth is thus no closer in D_h than
@@ -101,12 +101,12 @@ def _branch_and_bound(
     heapq.heapify(queue)
     while queue:
         lower, z, other, pair = queue[0]
-        enough = (1 - precision) * best.value
+        cutoff = (1 - precision) * best.value
         if time.monotonic() > deadline and best.u is not None:
             break
-        if lower >= enough or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
+        if lower >= cutoff or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
             break
-        best, steps = min([best, *pair.improve(enough)], key=lambda end: end.value), steps + 1
+        best, steps = min([best, *pair.improve(cutoff)], key=lambda end: end.value), steps + 1
         if pair.stuck and np.isfinite(pair.bound):  # neither a point nor a proof that there is none: its bound stays
             stuck = min(stuck, pair.bound)
             heapq.heappop(queue)
@@ -125,7 +125,7 @@ class _Pair:
         self.nodes: list[Any] = []
         self.order = itertools.count()
 
-    def improve(self, enough: float) -> list[Certificate]:
+    def improve(self, cutoff: float) -> list[Certificate]:
         """A better bound, and witnesses met on the way."""
         if self.first is None:
             self.first = self.programs.solve(self.z, self.other, self.eps)
@@ -135,9 +135,9 @@ class _Pair:
             return [self._witness(self.first.u_prime, self.first.u)]
         if self.dual is None:
             self.dual = Dual(self.programs.problem, self.z, self.other, self.eps)
-            new = [self.dual.root(self.first.u_prime, self.first.u, enough)]
+            new = [self.dual.root(self.first.u_prime, self.first.u, cutoff)]
         else:
-            new = self.dual.branch(heapq.heappop(self.nodes)[-1], enough)
+            new = self.dual.branch(heapq.heappop(self.nodes)[-1], cutoff)
         for node in new:
             heapq.heappush(self.nodes, (node.bound, next(self.order), node))
         self.bound = max(self.bound, self.nodes[0][0])
