@@ -1,4 +1,4 @@
-"""The program of one pair as Clarabel takes it: exponential cones for the entropy, a quadratic objective for the squared norm."""
+"""The program of one pair in conic form, for Clarabel: exponential cones for the entropy, a quadratic objective for the squared norm."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .scaled import Multipliers, Scaled
 
 
 class Proposal(NamedTuple):
-    """What a solver found for a pair: the point, the multipliers, and which constraints are active."""
+    """A solver's primal and dual solution for one pair, not yet verified."""
 
     truth: np.ndarray
     estimate: np.ndarray
     multipliers: Multipliers
-    law: np.ndarray | None  # weights of M's vertices, where M is listed
+    law: np.ndarray | None  # weights of M's vertices, where these are listed
     mix: np.ndarray | None  # weights of D's points
-    only: np.ndarray | None = None  # which of M's vertices the truth may use, where these are not all
+    only: np.ndarray | None = None  # mask of M's vertices that the truth may use; None for all
     feasible: bool = True
 
     @property
     def diverged(self) -> bool:
-        """Whether the solver stopped far from anything feasible: then only its multipliers may be of use."""
+        """Whether the solver diverged: then only its multipliers can be used."""
         return not np.abs(np.concatenate([self.truth, self.estimate])).max() < 1e9
 
 
@@ -65,7 +65,7 @@ class Solver:
 class ConicProgram:
     """Variables (x', x, t, weights of M's vertices, weights of D's points), in scaled coordinates.
 
-    kept: which of the a_j can be positive where z is optimal. only: which of M's vertices the truth may use.
+    kept: mask of the a_j that can be positive where z is optimal. only: mask of M's vertices that the truth may use.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ConicProgram:
         self.rows, self.levels, self.which, _ = scaled.optimal(z)
         present = (self.vertices @ scaled.slope.T + scaled.shift > 1e-13).any(0)
         self.kept = kept
-        # a_j: zero wherever z is optimal; in a cone; of the estimate alone, as the truth cannot have it
+        # the a_j that vanish wherever z is optimal; those with a cone; those that are zero for every truth
         self.vanishing, self.cone, self.estimate_only = (
             np.flatnonzero(where) for where in (~kept, kept & present, kept & ~present)
         )
@@ -99,7 +99,7 @@ class ConicProgram:
         )
 
     def propose(self, solver: Solver) -> Proposal:
-        """The solver's answer, with its multipliers in the problem's own units."""
+        """The solver's solution, with multipliers in the problem's own units."""
         equal, least = self._equalities(), self._inequalities()
         unit, quadratic, objective = self._objective()
         solution = solver.solve(quadratic, objective, equal, least, self._cones())
@@ -128,7 +128,7 @@ class ConicProgram:
 
     def _equalities(self) -> tuple[np.ndarray, np.ndarray]:
         scaled, k = self.scaled, self.scaled.size
-        # what is zero wherever z is optimal: a_j, and then a'_j, or the divergence is infinite
+        # a_j = 0 wherever z is optimal, and then a'_j = 0, or the divergence is infinite
         slope, shift = scaled.slope[self.vanishing], scaled.shift[self.vanishing]
         rows = [self._block(len(slope), (where, slope)) for where in (self.truth, self.estimate)]
         rows.append(self._block(len(scaled.equal), (self.estimate, scaled.equal)))
@@ -145,13 +145,13 @@ class ConicProgram:
         return np.vstack(rows), np.concatenate(levels)
 
     def _mean(self, point: slice, weights: slice, points: np.ndarray) -> list[np.ndarray]:
-        """A point is the mean of a law over others."""
+        """Rows for: a point is the mean of a law over other points."""
         k = self.scaled.size
         sums = self._block(1, (weights, np.ones(len(points))))
         return [self._block(k, (point, np.eye(k)), (weights, -points.T)), sums]
 
     def _inequalities(self) -> tuple[np.ndarray, np.ndarray]:
-        """z's being optimal first, and the excess after what the estimate alone has: `_multipliers` reads them by place."""
+        """Optimality of z, the a_j of the estimate alone, the excess, then signs: `_multipliers` relies on this order."""
         scaled, estimate_only = self.scaled, self.estimate_only
         rows = [self._block(len(self.rows), (self.estimate, self.rows))]
         rows.append(self._block(len(estimate_only), (self.estimate, scaled.slope[estimate_only])))
@@ -178,7 +178,7 @@ class ConicProgram:
         return cones, shifts
 
     def _objective(self) -> tuple[float, np.ndarray, np.ndarray]:
-        """The unit in which the solver sees the objective, its quadratic and its linear part."""
+        """The unit by which the objective is divided, then its quadratic and its linear part."""
         scaled = self.scaled
         unit = max(scaled.curvature, self.reward * self.length, 1e-300 if not len(self.cone) else 1.0)
         linear = np.zeros(self.size)
@@ -186,10 +186,10 @@ class ConicProgram:
         quadratic = np.zeros((self.size, self.size))
         eye = scaled.curvature / unit * np.eye(scaled.size)
         quadratic[self.truth, self.truth] = quadratic[self.estimate, self.estimate] = eye
-        quadratic[self.truth, self.estimate] = -eye  # the upper triangle is all that is read
+        quadratic[self.truth, self.estimate] = -eye  # Clarabel reads the upper triangle only
         return unit, quadratic, linear
 
-    # -- the solver's answer -----------------------------------------------------------------------------------------
+    # -- the solution ------------------------------------------------------------------------------------------------
 
     def _multipliers(self, x: np.ndarray, equal: np.ndarray, least: np.ndarray, cones: np.ndarray) -> Multipliers:
         scaled, count, vanishing = self.scaled, len(self.rows), self.vanishing
@@ -197,7 +197,7 @@ class ConicProgram:
         lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[self.z], axis=1)
         w[self.which] = np.maximum(least[:count], 0.0) / lengths
         s = self.reward if self.eps is None else max(float(least[count + len(self.estimate_only)]), 0.0) / self.length
-        # where the truth cannot have an a_j its tangent is that at ratio 0
+        # where a'_j is zero for every truth, the tangent is that at ratio 0
         log_ratio, less = np.full(len(self.kept), -700.0), np.ones(len(self.kept))
         ratio = np.maximum(cones[2::3], 1e-300)
         log_ratio[self.cone], less[self.cone] = np.maximum(np.log(ratio), -700.0), 1 - ratio
