@@ -174,8 +174,8 @@ def sample_size(
     """The least n for which averaged SGD has expected task excess risk at most eps: (2 D M / zeta**(eps))^2.
 
     With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. With a confidence, the least n
-    for which the excess risk is at most eps with that probability. A whole number, as a float since it can exceed any
-    integer type; 1 where no output can have excess eps.
+    for which the excess risk is at most eps with that probability. A whole number, as a float
+    since it can be infinite; 1 where no output can have excess eps.
     """
     if (p is None) != (gamma_p is None):
         raise ValueError("Give both p and gamma_p, or neither.")

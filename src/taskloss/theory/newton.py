@@ -1,8 +1,8 @@
-"""Newton steps on the constraints that a solver found active: a pair's optimum and its multipliers, to rounding.
+"""Polishing: Newton steps on the active set that a solver found, to a pair's optimum and multipliers up to rounding.
 
-In variables (x, delta) with x' = x + eta delta, eta the size of the step, the divergence over eta^2 and all its
-derivatives stay of order one however small eps is, and multipliers keep all their digits. A lower end of order eps^2 is
-what is left when terms of order eps cancel: it needs them all.
+In variables (x, delta) with x' = x + eta delta, eta the size of the step, the divergence over eta^2 and its derivatives
+are of order one however small eps is, and the multipliers are accurate to rounding. They must be: a lower bound of order
+eps^2 is a difference of terms of order eps.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def polished(
     programs: Programs, z: int, other: int, eps: float | None, reward: float, found: Proposal, near: float
 ) -> Proposal:
-    """The proposal with its active constraints met and its multipliers found anew; as it was where that fails.
+    """The polished proposal, or the proposal itself where polishing fails.
 
-    Weights below `near` are taken for zero.
+    Weights below `near` count as zero.
     """
     if found.diverged:
         return found
     try:
-        with np.errstate(all="ignore"):  # a wrong guess of the active set runs off, and is noticed
+        with np.errstate(all="ignore"):  # a wrong active set may diverge, which is detected
             return _Polish(programs, z, other, eps, reward, found, near).run()
     except np.linalg.LinAlgError:
         return found
@@ -47,7 +47,7 @@ class _Polish:
         self.d = d / self.length
         move = found.truth - found.estimate
         size = max(float(np.linalg.norm(move)), 1e-300)
-        # rows of H_0(z): active where the price outweighs the slack, both in units of the step
+        # a row of H_0(z) is active where its multiplier exceeds its slack, both relative
         self.rows, self.levels, self.which, _ = scaled.optimal(z)
         self.lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[z], axis=1)
         duals = multipliers.w[self.which] * self.lengths
@@ -55,7 +55,7 @@ class _Polish:
         self.active = duals / max(float(duals.max(initial=0.0)), 1e-300) > slack / size
         ahead = float(self.d @ move)
         if eps is not None and ahead > 0 and self.active[self.which == self._tie()].any():
-            # from the tie of the two outputs the step has the size of eps
+            # from a tie of the two outputs, the step is proportional to eps
             self.eta = min(1.0, eps / self.length)
             self.delta = move / ahead * (eps / self.length / self.eta)
         else:
@@ -73,7 +73,7 @@ class _Polish:
         self.truth_rows, self.truth_levels = self._truth()
 
     def _truth(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows that hold with equality at the truth: M's hull and the faces that it lies on."""
+        """Equalities of the smallest face of M that contains the truth."""
         scaled, found = self.scaled, self.found
         if found.law is not None:
             support = scaled.vertices[found.law >= self.near * found.law.max()]
@@ -106,7 +106,7 @@ class _Polish:
         return best
 
     def _constraints(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows on (x, delta). A truth's row that the estimate's rows imply becomes one on delta alone."""
+        """Equalities on (x, delta). A row of the truth in the span of the estimate's rows becomes one on delta alone."""
         scaled, k = self.scaled, self.scaled.size
         zero = scaled.slope[self.zero], -scaled.shift[self.zero]
         points: list[Any] = []
@@ -142,7 +142,7 @@ class _Polish:
         return matrix, np.concatenate([estimate_levels, goal])
 
     def _tie(self) -> int:
-        """The output whose row of H_0(z) says that z is no worse than z'; another one's where the two are twins."""
+        """The output whose row of H_0(z) is that of z', which may be an equal output; -1 where there is none."""
         match = np.abs(self.rows + self.d).max(1) + np.abs(self.levels - self.c / self.length) < 1e-9
         return int(self.which[np.flatnonzero(match)[0]]) if match.any() else -1
 
@@ -175,7 +175,7 @@ class _Polish:
             if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
                 return False
             y = np.concatenate([self.x, self.delta])
-            # near a face the Hessian is large, and rows of length one would pass for rounding beside it
+            # near a face the Hessian is large; unscaled, least squares would treat rows of length one as rounding
             unit = max(1.0, float(np.abs(hessian).max(initial=0.0)))
             system = np.block([[hessian / unit, matrix.T], [matrix, np.zeros((n, n))]])
             right = np.concatenate([-gradient / unit, goal - matrix @ y])
@@ -200,7 +200,7 @@ class _Polish:
     # -- multipliers -------------------------------------------------------------------------------------------------
 
     def _unscaled(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """s, the duals of H_0(z)'s rows, those of all of the estimate's rows and of the truth's, and the rows' slack."""
+        """Multipliers in units of D: s, w of H_0(z)'s rows, those of all rows of estimate and truth; and the slack of H_0(z)'s rows."""
         e, eta = len(self.estimate_rows), self.eta
         truth = np.where(self.implied, eta, eta**2) * self.duals[e:]
         estimate = eta**2 * self.duals[:e] - (truth * self.implied) @ self.combination
@@ -233,7 +233,7 @@ class _Polish:
             if not self.kept[j]:
                 flat_first[j], flat_second[j] = head, tail
             elif tail < 1:
-                # any tangent between the two duals does: log r >= head and 1 - r >= tail
+                # any tangent with log r >= head and 1 - r >= tail will do
                 log_ratio[j] = max((head + np.log1p(-tail)) / 2, -700.0)
                 less[j] = -np.expm1(log_ratio[j])
         return Multipliers(s, full, log_ratio, less, self.eta * self.delta, (flat_first, flat_second))
