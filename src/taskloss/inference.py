@@ -44,10 +44,10 @@ def summary(
 
     Notes
     -----
-    A positive coefficient raises the label, whatever the surrogate's sign convention: for ordered labels F^-1(P(Y <= j)) = threshold_j -
-    <w, x>, as in R's polr and clm. With k > 2 unordered labels, rows are contrasts to the first label. With scores v = g_theta(x), J
-    the derivative of v and M the Hessian of S, H = sum_i w_i J_i' M_i J_i; the sandwich is H^-1 (sum_c s_c s_c') H^-1, s_c the sum of J_i' dS_i
-    over a cluster, times c / (c - 1) for c clusters.
+    A positive coefficient raises the label, whatever the surrogate's sign convention: for ordered labels F^-1(P(Y <=
+    j)) = threshold_j - <w, x>, as in R's polr and clm. With k > 2 unordered labels, rows are contrasts to the first
+    label. With scores v = g_theta(x), J the derivative of v and M the Hessian of S, H = sum_i w_i J_i' M_i J_i; the
+    sandwich is H^-1 (sum_c s_c s_c') H^-1, s_c the sum of J_i' dS_i over a cluster, times c / (c - 1) for c clusters.
     """
     pandas = _pandas()
     if not isinstance(covariance, str) or covariance not in ("hessian", "sandwich"):
@@ -92,7 +92,8 @@ def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
     Returns
     -------
-    pandas.DataFrame with columns statistic, degrees of freedom, p, a row for all columns of X together, and one for each.
+    pandas.DataFrame with columns statistic, degrees of freedom, p, a row for all columns of X together, and one for
+    each.
 
     Notes
     -----
@@ -288,8 +289,8 @@ def _inverse(hessian: np.ndarray, names: list[str]) -> np.ndarray:
 def refuse_separated(hypothesis: Hypothesis, X: Any, risk: Rows) -> None:
     """ValueError where the features separate the labels: without a penalty the likelihood then has no maximum.
 
-    Labels are separated if scores exist, not all zero, that are right or tied at every example. Then those of a subset are
-    separated, too, so that a linear program over a small subset usually rules it out.
+    Labels are separated if scores exist, not all zero, that are right or tied at every example. Then those of a subset
+    are separated, too, so that a linear program over a small subset usually rules it out.
     """
     X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
     spread = X.std(0)

@@ -44,8 +44,8 @@ def reweigh(proba: Any, class_prior: Any, train_prior: Any, labels: Any = None) 
 
     Notes
     -----
-    Exact under label shift, where the law of x given y is the same at fit and prediction: then p'(y | x) is p(x | y) p'(y) / p'(x), and
-    p(x | y) is q(y | x) p(x) / p(y).
+    Exact under label shift, where the law of x given y is the same at fit and prediction: then p'(y | x) is p(x | y)
+    p'(y) / p'(x), and p(x | y) is q(y | x) p(x) / p(y).
 
     References
     ----------
@@ -103,11 +103,11 @@ def estimate_prior(
     Parameters
     ----------
     proba : array (n, labels), a classifier's probabilities on the unlabelled examples.
-    proba_ref, y_ref : its probabilities on held-out labelled examples, and their labels. Their shares may differ; the law of x
-        given y must be that of the unlabelled examples.
-    method : "confusion" corrects mean probabilities by those of each label in the reference, valid for any classifier; "em" does
-        so after reweighing them to the maximum of the likelihood, which has less variance where they are calibrated, and is
-        refused where they are not.
+    proba_ref, y_ref : its probabilities on held-out labelled examples, and their labels. Their shares may differ; the
+        law of x given y must be that of the unlabelled examples.
+    method : "confusion" corrects mean probabilities by those of each label in the reference, valid for any classifier;
+        "em" does so after reweighing them to the maximum of the likelihood, which has less variance where they are
+        calibrated, and is refused where they are not.
     train_prior : the shares in the fit, for "em"; None is those of y_ref.
     labels : the labels in the order of the columns; None is the sorted ones of y_ref.
     level : the confidence level of each interval.
@@ -119,18 +119,18 @@ def estimate_prior(
     Raises
     ------
     ValueError
-        where the estimate is not reliable: too few reference examples of a label, probabilities that do not separate the
-        labels, examples that no shares of the labels explain (no label shift), and with "em" a maximum outside of the
-        reference's 99.9 % interval, which shows that the probabilities are not calibrated.
+        where the estimate is not reliable: too few reference examples of a label, probabilities that do not separate
+        the labels, examples that no shares of the labels explain (no label shift), and with "em" a maximum outside of
+        the reference's 99.9 % interval, which shows that the probabilities are not calibrated.
 
     Notes
     -----
-    With f(x) any function of the probabilities, A[:, y] the mean of f among reference examples of y, and m its mean among the
-    unlabelled ones, label shift implies m = A pi. f is the probabilities themselves ("confusion") or, with "em", those reweighed to the
-    maximum of the likelihood, which is efficient where they are calibrated. The interval comes from the variances of
-    m and of A, so that it holds whether or not the probabilities are calibrated: for two labels all pi for which m - A pi is
-    within its errors (Fieller's interval), for more the delta method. The test of label shift compares the distribution of the
-    score of the rarest label in ten bins.
+    With f(x) any function of the probabilities, A[:, y] the mean of f among reference examples of y, and m its mean
+    among the unlabelled ones, label shift implies m = A pi. f is the probabilities themselves ("confusion") or, with
+    "em", those reweighed to the maximum of the likelihood, which is efficient where they are calibrated. The interval
+    comes from the variances of m and of A, so that it holds whether or not the probabilities are calibrated: for two
+    labels all pi for which m - A pi is within its errors (Fieller's interval), for more the delta method. The test of
+    label shift compares the distribution of the score of the rarest label in ten bins.
 
     References
     ----------

@@ -34,8 +34,8 @@ def choose_scale(
 ) -> tuple[Hypothesis, Penalties]:
     """The hypothesis with the input scale of least held-out task loss, where it is free to be chosen, and its penalty.
 
-    From the current scale, steps by a factor of four to either side as long as the loss decreases, each with the best penalty
-    so far, a tenth of it and ten times it.
+    From the current scale, steps by a factor of four to either side as long as the loss decreases, each with the best
+    penalty so far, a tenth of it and ten times it.
     """
     chosen, found = hypothesis, choose_alpha(hypothesis, inputs, risk, judge, solver)
     for factor in (0.25, 4.0):
@@ -57,11 +57,12 @@ def choose_alpha(
 ) -> Penalties:
     """The penalty of least held-out task loss; among equal ones the strongest.
 
-    For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified folds
-    (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties, warm-started, decade by
-    decade until one is worse by more than the standard error of the difference, or two in a row gain nothing; then the
-    half decades next to the best are tried. Weights keep the normalisation of the whole sample, as the best strength falls
-    as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies in the span of all.
+    For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified
+    folds (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties,
+    warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
+    gain nothing; then the half decades next to the best are tried. Weights keep the normalisation of the whole sample,
+    as the best strength falls as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies
+    in the span of all.
 
     alphas: the strengths to compare; None for the path.
     """

@@ -25,10 +25,10 @@ _FOLDS = 5
 class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     """Any classifier or tagger, with decisions that maximise a measure of all examples together.
 
-    F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities are not
-    means of a loss, but their optimal decisions are those of some loss. That loss is found on held-out or cross-fitted
-    moments, in milliseconds (see `taskloss.metrics`), and decodes the estimator, which is refitted on all examples unless
-    it was fitted before.
+    F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities
+    are not means of a loss, but their optimal decisions are those of some loss. That loss is found on held-out or
+    cross-fitted moments, in milliseconds (see `taskloss.metrics`), and decodes the estimator, which is refitted on all
+    examples unless it was fitted before.
 
     Parameters
     ----------
@@ -42,20 +42,21 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
 
     Attributes
     ----------
-    loss_ : the loss that was found; on labels a cost matrix [output, label] whose worst mistake costs one, on label sets
-        such a table for each label, on spans the costs of a missed and of a spurious one. The estimator's own `predict` takes it, too.
+    loss_ : the loss that was found; on labels a cost matrix [output, label] whose worst mistake costs one, on label
+        sets such a table for each label, on spans the costs of a missed and of a spurious one. The estimator's own
+        `predict` takes it, too.
     costs_ : its costs as an array.
     expected_score_ : the cross-validated measure: each fold decided by costs found on the others.
     untuned_score_ : the same for the estimator's own decisions (for spans, those of probability above one half).
     model_score_ : the measure expected under the moments; if far from `expected_score_`, these are badly calibrated.
-    criterion_ : "expected" where the costs maximise the measure expected under the moments, "observed" where that against
-        the known labels, "own" where neither improved on the estimator's own costs.
+    criterion_ : "expected" where the costs maximise the measure expected under the moments, "observed" where that
+        against the known labels, "own" where neither improved on the estimator's own costs.
     estimator_, labels_, classes_.
 
     Notes
     -----
-    With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion C that is updated until m stops
-    increasing: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
+    With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion C that is updated until m
+    stops increasing: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
 
     References
     ----------

@@ -31,39 +31,41 @@ class Network(Trained):
 class Torch(SelfTrained):
     """g(x) = c + module(x): a PyTorch network, trained by mini-batches on the risk of its scores.
 
-    It works with every task and surrogate, as the gradient of a batch's risk in the scores is backpropagated through the module.
-    With ordered labels, `Thresholds(Torch())` has one network score and thresholds; with sequences, `Structured(Torch())` has
-    network scores of each position and a table of transitions. Thresholds and transitions are refitted exactly after each epoch.
+    It works with every task and surrogate, as the gradient of a batch's risk in the scores is backpropagated through
+    the module. With ordered labels, `Thresholds(Torch())` has one network score and thresholds; with sequences,
+    `Structured(Torch())` has network scores of each position and a table of transitions. Thresholds and transitions are
+    refitted exactly after each epoch.
 
     Parameters
     ----------
-    module : a class such as `torch.nn.Linear` or a function, called as module(n_inputs, n_scores, ...); or a module, of which
-        each fit trains a copy. None is a perceptron with one hidden layer of 100
-        units (module__hidden=(100,), module__dropout=0.0).
+    module : a class such as `torch.nn.Linear` or a function, called as module(n_inputs, n_scores, ...); or a module, of
+        which each fit trains a copy. None is a perceptron with one hidden layer of 100 units (module__hidden=(100,),
+        module__dropout=0.0).
     optimizer : a class of `torch.optim` or its name, such as "adam", "sgd" or "lbfgs".
     lr : its learning rate.
-    max_epochs : passes over the examples. With the estimator's `warm_start`, a fit continues from the last fit's parameters and
-        epochs, up to this number.
-    batch_size : the most examples (rows, groups, matchings or sequences) in a batch; batches of an epoch are of even size.
+    max_epochs : passes over the examples. With the estimator's `warm_start`, a fit continues from the last fit's
+        parameters and epochs, up to this number.
+    batch_size : the most examples (rows, groups, matchings or sequences) in a batch; batches of an epoch are of even
+        size.
     device : where the network is trained and predicts: "cpu", "cuda", "cuda:1", "mps", ...
-    precision : None, or "bfloat16" or "float16" for mixed precision: PyTorch's autocast in the forward pass, with parameters in
-        their own precision.
-    early_stopping : the number of epochs without improvement of the held-out task loss after which training stops, with the
-        best parameters kept; None trains for all epochs. Held out is `validation` of the estimator's fit, or else a share of
-        its examples.
+    precision : None, or "bfloat16" or "float16" for mixed precision: PyTorch's autocast in the forward pass, with
+        parameters in their own precision.
+    early_stopping : the number of epochs without improvement of the held-out task loss after which training stops, with
+        the best parameters kept; None trains for all epochs. Held out is `validation` of the estimator's fit, or else a
+        share of its examples.
     validation_fraction : that share; whole groups, sequences or matchings are held out, stratified by class.
-    checkpoint : a path to which the state of training is written after each epoch. An interrupted fit resumes from the file
-        when it is run again.
+    checkpoint : a path to which the state of training is written after each epoch. An interrupted fit resumes from the
+        file when it is run again.
     fit_intercept : add the best constant scores c to the module's.
     random_state : seed of the module's initial parameters, the order of the examples, dropout, and the held-out split.
     **params : module__name and optimizer__name go to the module and to the optimizer, as in skorch.
 
     Notes
     -----
-    theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |W|^2, where W are all parameters with two or more
-    dimensions: biases and scales of normalisation layers are not penalised. `Torch(torch.nn.Linear)` has the objective of
-    `Linear`, minimised less precisely. Rows of sparse matrices become dense batch by batch. The estimators' tol, max_iter
-    and solver have no effect on a network.
+    theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |W|^2, where W are all parameters with two or more dimensions:
+    biases and scales of normalisation layers are not penalised. `Torch(torch.nn.Linear)` has the objective of `Linear`,
+    minimised less precisely. Rows of sparse matrices become dense batch by batch. The estimators' tol, max_iter and
+    solver have no effect on a network.
 
     Examples
     --------

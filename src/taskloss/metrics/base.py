@@ -29,10 +29,11 @@ class Metric(Part):
     """A function of the confusion, higher is better. A subclass defines `value`, and `gradient` where it has a formula.
 
     The confusion of labels is a table (..., k, k) of counts or shares, [output, label]; that of label sets and of spans
-    is (..., labels, 2, 2), one table [predicted, present] for each label or kind. A measure depends on proportions only.
+    is (..., labels, 2, 2), one table [predicted, present] for each label or kind. A measure depends on proportions
+    only.
 
-    Its optimal decisions are those of a loss: where m is smooth in the confusion C, the decisions that maximise m minimise
-    the loss -dm/dC[z, y] at their own confusion (Koyejo and others 2014, 2015; Narasimhan and others 2015).
+    Its optimal decisions are those of a loss: where m is smooth in the confusion C, the decisions that maximise m
+    minimise the loss -dm/dC[z, y] at their own confusion (Koyejo and others 2014, 2015; Narasimhan and others 2015).
     `TunedDecisionCV` finds it.
 
     References
@@ -73,7 +74,7 @@ class Metric(Part):
         """d value_of_sets / d tables."""
         return self.gradient(tables) / np.shape(tables)[-3]
 
-    # -- labels and predictions --------------------------------------------------------------------------------------
+    # -- labels and predictions ----------------------------------------------------------------------------------------
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None, *, labels: Any = None) -> float:
         """The measure of predictions.

@@ -22,8 +22,8 @@ class FMeasure(Metric):
     ----------
     beta : weight of recall.
     average : "macro" or "micro".
-    without : negative labels, left out of the counts, such as "none" or "other". With one label per example, "micro" without it
-        is accuracy. Of two labels, the negative one.
+    without : negative labels, left out of the counts, such as "none" or "other". With one label per example, "micro"
+        without it is accuracy. Of two labels, the negative one.
     """
 
     name = "f-measure"

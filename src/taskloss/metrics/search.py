@@ -30,9 +30,9 @@ def search(metric: Metric, tally: Tally, observed: bool = False, starts: Sequenc
     """Ascent on the measure m: decide by the costs -dm/dC at a confusion C, move C towards that of the decisions, repeat.
 
     With full steps this is Dinkelbach's iteration where m is a ratio of linear functions of C (its slope is that of the
-    numerator less m times the denominator), which reaches the maximum; one step where m is linear. With shorter steps, which
-    mix decisions, it is Frank-Wolfe, which reaches the maximum of a concave m. For any other m it is a local ascent, from
-    several starts. The result is the costs of the best unmixed decisions.
+    numerator less m times the denominator), which reaches the maximum; one step where m is linear. With shorter steps,
+    which mix decisions, it is Frank-Wolfe, which reaches the maximum of a concave m. For any other m it is a local
+    ascent, from several starts. The result is the costs of the best unmixed decisions.
 
     observed: use C against the known labels instead of the expected C under the moments. As the moments may then be
     miscalibrated, a price for each output is tuned as well, by coordinate ascent.
@@ -136,8 +136,8 @@ def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> 
     """Costs found on all examples, by the criterion with the best cross-validated measure.
 
     The expected confusion has less variance and is the default; the observed one, or the estimator's own costs, must be
-    better by two standard errors (of the jackknife over folds). Where the expected measure is further than that from the
-    observed one, the moments are badly calibrated, and any improvement is enough.
+    better by two standard errors (of the jackknife over folds). Where the expected measure is further than that from
+    the observed one, the moments are badly calibrated, and any improvement is enough.
     """
     ways = {"expected": False, "observed": True}
     parts = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in np.unique(folds)]

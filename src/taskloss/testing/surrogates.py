@@ -218,7 +218,7 @@ def check_surrogate(surrogate: Any, *, tolerance: float = TOLERANCE) -> dict[str
     Parameters
     ----------
     surrogate : a surrogate, with its size where it has one.
-    tolerance : of gradients against finite differences; a surrogate that uses numerical derivatives needs a larger one, which
-        also skips single precision and the largest scores.
+    tolerance : of gradients against finite differences; a surrogate that uses numerical derivatives needs a larger one,
+        which also skips single precision and the largest scores.
     """
     return run(Surrogate.resolve(surrogate), LAWS, tolerance=tolerance)

@@ -55,7 +55,7 @@ class BlackBox:
         if time.monotonic() > self.deadline:
             raise OutOfTimeError
 
-    # -- S, its derivatives and minimisers ---------------------------------------------------------------------------------------------
+    # -- S, its derivatives and minimisers -----------------------------------------------------------------------------
 
     def values(self, v: np.ndarray) -> np.ndarray:
         """S(v, y), one row per score and one column per label."""

@@ -28,8 +28,8 @@ def calibration(
 ) -> Calibration:
     """The calibration function of a loss and a surrogate, instances or registered names.
 
-    verbose: print progress for each pair of outputs. time_limit: seconds after which `exact` returns the interval of its
-    current bounds, which is valid.
+    verbose: print progress for each pair of outputs. time_limit: seconds after which `exact` returns the interval of
+    its current bounds, which is valid.
 
     >>> import taskloss as tl
     >>> zeta = tl.theory.calibration(tl.losses.Hamming(3), tl.surrogates.Independent())
@@ -229,7 +229,7 @@ class Calibration:
                     segments.append((tie, target, float(gains[chosen].mean())))
         return segments
 
-    # -- the convex envelope, its conjugate and its inverse -----------------------------------------------------------
+    # -- the convex envelope, its conjugate and its inverse ------------------------------------------------------------
 
     @cached_property
     def _hull(self) -> Envelope:
@@ -256,7 +256,7 @@ class Calibration:
         """
         return _each(self._hull.inverse, _levels(delta, "delta"))
 
-    # -- low noise ---------------------------------------------------------------------------------------------------
+    # -- low noise -----------------------------------------------------------------------------------------------------
 
     def low_noise(self, p: float, gamma_p: float) -> Callable[[Any], Any]:
         """The calibration function between risks under the p-noise condition, gamma_p the L_p norm of 1/gamma.
@@ -278,7 +278,7 @@ class Calibration:
         """The pointwise surrogate excess below which every prediction is optimal, if gamma(x) >= delta almost surely."""
         return self.exact(delta).lower
 
-    # -- plot --------------------------------------------------------------------------------------------------------
+    # -- plot ----------------------------------------------------------------------------------------------------------
 
     def plot(self, ax: Any = None, points: int = 41) -> Any:
         """zeta_h with its bounds and its envelope (needs matplotlib); returns the axes."""

@@ -43,7 +43,8 @@ class Candidate:
     scores : the number of scores of a prediction.
     constants : "beta", the Lipschitz constant of S's gradient; "sigma_l1", "sigma_l2", "sigma_linf", strong convexity of
         h; "c_psi" and "c_phi", largest l2 norms; "spread", the largest |psi(z) - psi(z')|_2. Unknown ones are left out.
-    radius : D, the bound on the norm of g* in the learning bound. gradient : M, the bound on the gradients, None where unknown.
+    radius : D, the bound on the norm of g* in the learning bound. gradient : M, the bound on the gradients, None where
+        unknown.
     examples : the sample size at each eps, NaN where M is unknown.
     cost : operations per example, None where unknown.
     """

@@ -141,8 +141,8 @@ def _sign_weights(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
 def _hamming(problem: Problem, eps: float) -> Certificate | None:
     """Hamming loss with weights w: min sum_j zeta_margin(a_j) over sum_j w_j a_j = eps, a in [0, 1]^n.
 
-    As all sign vectors are outputs, H_0(z) is an orthant and the problem separates into one binary problem per coordinate. Equal
-    weights 1/n give a_j = eps and n zeta_margin(eps), the paper's proposition.
+    As all sign vectors are outputs, H_0(z) is an orthant and the problem separates into one binary problem per
+    coordinate. Equal weights 1/n give a_j = eps and n zeta_margin(eps), the paper's proposition.
     """
     margin, found = _margin(problem, -1.0), _sign_weights(problem)
     if margin is None or found is None or len(problem.psi) != 2 ** problem.psi.shape[1]:
@@ -186,10 +186,10 @@ def _water_filling(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarra
 def _thresholds(problem: Problem, eps: float) -> Certificate | None:
     """Absolute error on the ordinal signs, by all thresholds: n zeta_margin(eps / n) with n = k - 1 thresholds.
 
-    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss also needs a supporting plane of
-    the margin's divergence at (x*, 0), D(x, y) >= D(x*, 0) + a (x - x*) - b y with a, b >= 0. Summed over
-    the thresholds J between z and z', where sum u' >= eps and sum u <= 0, it gives |J| zeta_margin(eps/|J|), least at
-    |J| = n. Joint convexity gives the plane for the logistic and the square, a computation for the exponential (see
+    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss also needs a supporting plane
+    of the margin's divergence at (x*, 0), D(x, y) >= D(x*, 0) + a (x - x*) - b y with a, b >= 0. Summed over the
+    thresholds J between z and z', where sum u' >= eps and sum u <= 0, it gives |J| zeta_margin(eps/|J|), least at |J| =
+    n. Joint convexity gives the plane for the logistic and the square, a computation for the exponential (see
     docs/errata.md). The witness is u = 0, u' = eps/n: the paper's lower bound is exact.
     """
     margin, found = _margin(problem, -1.0), _sign_weights(problem)

@@ -157,16 +157,17 @@ def compare(
     ----------
     loss : a loss whose outputs and labels can be listed, or a name.
     surrogates : instances or names; None for every registered one, with each margin or link that it can take.
-    eps : excess risks at which calibration functions and sample sizes are compared; candidates are ordered by the first. None
-        for 5, 10, 25 and 50 % of the largest excess.
+    eps : excess risks at which calibration functions and sample sizes are compared; candidates are ordered by the
+        first. None for 5, 10, 25 and 50 % of the largest excess.
     noise : label noise from which each surrogate's radius is computed, as
         the largest |t(mu)|_2 / kappa over mu = (1 - noise) phi(y) + noise mean(phi).
     radius : one radius for all surrogates instead; rarely fair, as their scores have different units.
     kappa : kappa^2 bounds k(x, x), the squared norm of the features.
     confidence : None for sample sizes in expectation, or the probability with which they suffice.
     features : d, to add the 4 d k operations of a linear model to the cost per example.
-    search : whether to run computations that can take minutes: an interval instead of the two bounds where the divergence is
-        not jointly convex and zeta has no closed form, and zeta** instead of its quadratic minorant beyond eight outputs.
+    search : whether to run computations that can take minutes: an interval instead of the two bounds where the
+        divergence is not jointly convex and zeta has no closed form, and zeta** instead of its quadratic minorant
+        beyond eight outputs.
 
     Returns
     -------
@@ -175,9 +176,9 @@ def compare(
 
     Notes
     -----
-    zeta scales with the surrogate, so that its values cannot be compared between surrogates. Sample sizes can: the bound
-    (2 D M / zeta**(eps))^2 of `sample_size` does not change when a surrogate is scaled. They are worst-case bounds, and order
-    surrogates by their guarantees, not by their performance on given data.
+    zeta scales with the surrogate, so that its values cannot be compared between surrogates. Sample sizes can: the
+    bound (2 D M / zeta**(eps))^2 of `sample_size` does not change when a surrogate is scaled. They are worst-case
+    bounds, and order surrogates by their guarantees, not by their performance on given data.
 
     Candidates come from the registry. A surrogate that cannot be built without the loss overrides the class method
     `for_loss(loss)`. One whose excess risk is no Bregman divergence of moments uses the calibration function that

@@ -189,7 +189,7 @@ class ConicProgram:
         quadratic[self.truth, self.estimate] = -eye  # Clarabel reads the upper triangle only
         return unit, quadratic, linear
 
-    # -- the solution ------------------------------------------------------------------------------------------------
+    # -- the solution --------------------------------------------------------------------------------------------------
 
     def _multipliers(self, x: np.ndarray, equal: np.ndarray, least: np.ndarray, cones: np.ndarray) -> Multipliers:
         scaled, count, vanishing = self.scaled, len(self.rows), self.vanishing

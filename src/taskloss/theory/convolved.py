@@ -59,9 +59,9 @@ def linear_calibration(
 
     Notes
     -----
-    The surrogate's excess risk is D_h(mu, mu-hat) + sum_z pi_z e_z, where e_z >= 0 is the task excess risk of z. The sum is
-    the excess risk of an output drawn from pi, and at least pi_z e_z >= e_z / (number of outputs) for the likeliest z. Both constants are
-    tight: for 0-1 loss, zeta(eps) = share eps + O(eps^2) at a tie of all labels.
+    The surrogate's excess risk is D_h(mu, mu-hat) + sum_z pi_z e_z, where e_z >= 0 is the task excess risk of z. The
+    sum is the excess risk of an output drawn from pi, and at least pi_z e_z >= e_z / (number of outputs) for the
+    likeliest z. Both constants are tight: for 0-1 loss, zeta(eps) = share eps + O(eps^2) at a tie of all labels.
 
     Examples
     --------

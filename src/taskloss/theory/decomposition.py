@@ -15,8 +15,8 @@ from ..losses.tabular import CostMatrix
 class Decomposition:
     """matrix[z, y] = <psi[z], phi[y]> + constant, of minimal dimension for a scalar constant.
 
-    k: that dimension. r: the dimension of M = hull phi(Y). `balance_gap`: a bound on the excess of max|psi|_2 max|phi|_2
-    over its minimum among decompositions with this constant (None where it was not balanced).
+    k: that dimension. r: the dimension of M = hull phi(Y). `balance_gap`: a bound on the excess of max|psi|_2
+    max|phi|_2 over its minimum among decompositions with this constant (None where it was not balanced).
     """
 
     psi: np.ndarray
@@ -65,11 +65,11 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     """psi, phi and c with matrix[z, y] = <psi(z), phi(y)> + c, of minimal dimension.
 
     The constant that lowers the rank, where one does, is 1 / (1' L^+ 1); otherwise 0, or the one given. Of all
-    factorisations in that dimension, `balance` picks the one with the least max|psi|_2 max|phi|_2, the quantity in
-    the paper's bound for conditional random fields: the norm gamma_2 of L - c, whose semidefinite program is solved
-    here by its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. Singular values below `tol` times the largest cost count as zero. 0-1 loss on
-    n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n
-    labels: k = r = n.
+    factorisations in that dimension, `balance` picks the one with the least max|psi|_2 max|phi|_2, the quantity in the
+    paper's bound for conditional random fields: the norm gamma_2 of L - c, whose semidefinite program is solved here by
+    its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. Singular values below `tol`
+    times the largest cost count as zero. 0-1 loss on n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where
+    c = 1 takes n coordinates; Hamming loss on n labels: k = r = n.
     """
     check_number("tol", tol, above=0)
     check_number("constant", 0.0 if constant is None else constant)
@@ -126,8 +126,8 @@ def _balanced(
 
     With U S V' the decomposition of diag(p)^1/2 T diag(q)^1/2 for T = psi phi', A = phi' diag(q)^1/2 V S^-1/2 makes
     sum_z p_z |psi(z)|^2 = sum S; at the optimal laws p and q, all rows of positive weight have the same length. sum S
-    is a lower bound at every step, which gives the gap. Mixing in a vanishing share of the uniform law keeps A invertible
-    when weights go to zero.
+    is a lower bound at every step, which gives the gap. Mixing in a vanishing share of the uniform law keeps A
+    invertible when weights go to zero.
     """
     n, m, k = len(psi), len(phi), psi.shape[1]
     p, q = np.full(n, 1 / n), np.full(m, 1 / m)

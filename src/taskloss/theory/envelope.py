@@ -85,8 +85,8 @@ class Envelope:
     def _unit(self) -> float:
         """The factor c with zeta_h >= c zeta of the form: 1, unless the form has curvature 1 in place of that of h.
 
-        Then it is the least curvature of h within rho, the largest distance in a pair's program at eps = reach: at no eps
-        is the distance larger, and D_h >= c |u' - u|^2 / 2 up to there.
+        Then it is the least curvature of h within rho, the largest distance in a pair's program at eps = reach: at no
+        eps is the distance larger, and D_h >= c |u' - u|^2 / 2 up to there.
         """
         least = self.problem.form.least_curvature
         if least is None:
@@ -181,7 +181,7 @@ class Envelope:
         found = minimize_scalar(bound, bounds=(start, start + 6), method="bounded", options={"xatol": 1e-7})
         return min(float(found.fun), top)
 
-    # -- convex closed forms -----------------------------------------------------------------------------------------
+    # -- convex closed forms -------------------------------------------------------------------------------------------
 
     @cached_property
     def _convex(self) -> bool:

@@ -50,9 +50,10 @@ def least_remainder(
     """(bound, x, y): a lower bound on min D(x, y) - a x + b y over x in [0, 1] and y in [low, high], and its minimiser.
 
     Minimising over x leaves F(g) = h*(g) - h*(g + a) + b y(g), with g = h'(y) and h*(g) = max(g, 0) + bulge(g). Each
-    term is linear, convex or concave between the points 0 and -a. On an interval of g with neither inside, tangents of the
-    convex terms and chords of the concave ones sum to a line below F, whose lower end is a bound; intervals are halved
-    until no bound lies more than `tolerance` (1 + |a| + |b|) below the best value. A margin for rounding is subtracted.
+    term is linear, convex or concave between the points 0 and -a. On an interval of g with neither inside, tangents of
+    the convex terms and chords of the concave ones sum to a line below F, whose lower end is a bound; intervals are
+    halved until no bound lies more than `tolerance` (1 + |a| + |b|) below the best value. A margin for rounding is
+    subtracted.
     """
     a, b, low, high = np.broadcast_arrays(np.asarray(a, float), b, low, high)
     scale = 1 + np.abs(a) + np.abs(b)

@@ -15,7 +15,7 @@ from ..surrogates.base import Surrogate
 from .calibration import Calibration, calibration
 from .distances import diameter
 
-# -- shared by all bounds --------------------------------------------------------------------------------------------
+# -- shared by all bounds ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ def asgd_bound(
 
     Notes
     -----
-    The step is 2 D / (M sqrt(n)); the bound uses the exact envelope zeta**, and so is never worse than the theorem's, which
-    uses a quadratic minorant. The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad h*(0)|), or
-    that of a bounded domain, whichever is less.
+    The step is 2 D / (M sqrt(n)); the bound uses the exact envelope zeta**, and so is never worse than the theorem's,
+    which uses a quadratic minorant. The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad
+    h*(0)|), or that of a bounded domain, whichever is less.
 
     *With probability 1 - a* the surrogate's excess risk is at most 2 D M / sqrt(n) (1 + sqrt(2 log(1/a))). *Proof.* With
     G_i the gradient at the i-th step, the regret sum_i <G_i, g_(i-1) - g*> is at most (2 D)^2 / (2 eta) + n eta M^2 / 2 =

@@ -25,8 +25,9 @@ class MaxMarginReport:
     decoding : the decoding for which the verdict "consistent" holds: "argmax" of the scores, "tightened argmax"
         (`tightened`), or "some" where only its existence is proved.
     tree : edges (z, z', length) of the tree whose distance the loss is, where that is the proof.
-    v : for "inconsistent", a score that minimises the risk of every law in `laws`, though no output is optimal for all of
-        them. For a tree with a fork, a minimiser for `laws[0]` whose argmax is not optimal, so that "argmax" does not suffice.
+    v : for "inconsistent", a score that minimises the risk of every law in `laws`, though no output is optimal for all
+        of them. For a tree with a fork, a minimiser for `laws[0]` whose argmax is not optimal, so that "argmax" does
+        not suffice.
     laws : laws over the labels, as rows.
     couplings : for each law the weights of the pieces (see `pieces`) that certify v as a minimiser.
     pieces : (y, a, b), one row each: S(v, y) is the largest b + <a, v>.

@@ -52,10 +52,10 @@ class MarginDistribution:
         Notes
         -----
         Each side takes half of the error probability a, and spends half of that on the Dvoretzky-Kiefer-Wolfowitz
-        inequality with Massart's constant, sqrt(log(4 / a) / (2 n)), and half on Clopper and Pearson's bounds at m order
-        statistics whose ranks grow geometrically. P(gamma <= gamma_(i)) stochastically dominates a Beta(i, n - i + 1)
-        variable (and equals one where gamma has no atoms), so that these bounds shrink with 1/n near t = 0, where the noise
-        condition matters and the first inequality gives only 1/sqrt(n). The better of the two is returned.
+        inequality with Massart's constant, sqrt(log(4 / a) / (2 n)), and half on Clopper and Pearson's bounds at m
+        order statistics whose ranks grow geometrically. P(gamma <= gamma_(i)) stochastically dominates a Beta(i, n - i
+        + 1) variable (and equals one where gamma has no atoms), so that these bounds shrink with 1/n near t = 0, where
+        the noise condition matters and the first inequality gives only 1/sqrt(n). The better of the two is returned.
         """
         levels = np.asarray(t, dtype=float)
         n, quarter = len(self), (1 - self.confidence) / 4
@@ -129,7 +129,7 @@ class MarginDistribution:
         if not (np.isfinite(p) and p > 0):
             raise ValueError(f"p must be positive and finite, got {p}.")
 
-    # -- the excess risk ---------------------------------------------------------------------------------------------
+    # -- the excess risk -----------------------------------------------------------------------------------------------
 
     def excess_risk(self, zeta: Calibration, delta: float, points: int = 60) -> float:
         """The largest task excess risk possible with surrogate excess risk delta, given these margins.
@@ -148,8 +148,8 @@ class MarginDistribution:
 
         A wrong decision has excess at least gamma(x). Where its excess is at most t, gamma(x) <= t, and these inputs
         contribute at most t P(gamma <= t); where it is more, it is at most t / zeta**(t) times its zeta**, as zeta** is
-        convex and 0 at 0. This is the paper's proof for low noise, one step before Tsybakov's lemma, so that it needs neither p
-        nor gamma_p. The bound is never above `zeta.excess_risk(delta)`, which does not use margins.
+        convex and 0 at 0. This is the paper's proof for low noise, one step before Tsybakov's lemma, so that it needs
+        neither p nor gamma_p. The bound is never above `zeta.excess_risk(delta)`, which does not use margins.
 
         It assumes that the margins are true up to `error`, and that the inputs are a sample from the test distribution.
         """
@@ -191,10 +191,10 @@ def margin_distribution(
 
     Notes
     -----
-    gamma(x) = min over z' of <psi(z') - psi(z), mu(x)> + c(z') - c(z), z the decision; outputs with equal costs
-    on every label count as one. If mu moves to u, each such difference moves by at most max |<psi(z) - psi(z'), u - mu>|, and
-    so does gamma. The distance to the nearest tie is the least of these differences over |psi(z') - psi(z)|_2. This is
-    the paper's p-noise condition on a sample, with the model's margins for the true ones up to `error`.
+    gamma(x) = min over z' of <psi(z') - psi(z), mu(x)> + c(z') - c(z), z the decision; outputs with equal costs on
+    every label count as one. If mu moves to u, each such difference moves by at most max |<psi(z) - psi(z'), u - mu>|,
+    and so does gamma. The distance to the nearest tie is the least of these differences over |psi(z') - psi(z)|_2. This
+    is the paper's p-noise condition on a sample, with the model's margins for the true ones up to `error`.
 
     Examples
     --------

@@ -91,7 +91,8 @@ class Regions:
     def finite_reach(self, z: int, other: int) -> float:
         """The largest excess of z over z' at a truth with finite divergence from some point of H_0(z).
 
-        There the a_j that vanish on H_0(z) are zero; as a_j >= 0 on M, the truth is a mean of vertices where they are zero.
+        There the a_j that vanish on H_0(z) are zero; as a_j >= 0 on M, the truth is a mean of vertices where they are
+        zero.
         """
         zero = ~self.support(z)
         gains = self.problem.table[z] - self.problem.table[other]
@@ -171,8 +172,8 @@ class Regions:
     ) -> tuple[np.ndarray, np.ndarray]:
         """A feasible pair near the solver's: u' in M with excess at least eps, u in D with z optimal.
 
-        The estimate is projected onto the rows of H_0(z) and D that it violates; a step towards an interior point, feasible
-        by convexity, removes the remaining violation.
+        The estimate is projected onto the rows of H_0(z) and D that it violates; a step towards an interior point,
+        feasible by convexity, removes the remaining violation.
         """
         scaled, problem = self.scaled, self.problem
         x1, x2 = self._in_m(truth), estimate

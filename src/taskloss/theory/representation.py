@@ -31,9 +31,9 @@ class Report:
     """The result of `check`: a verdict, the evidence, and h, t and t^-1 as functions.
 
     violation: the violation of the failing condition (for "calibrated", the largest residual of all conditions), at the
-    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex on the sample, as phi-calibration requires;
-    reported with every verdict. `potential` and `link` take moments in M and `inverse_link` takes scores, one row each;
-    h is defined up to an affine function, chosen so that its tangent at v0 is zero.
+    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex on the sample, as phi-calibration
+    requires; reported with every verdict. `potential` and `link` take moments in M and `inverse_link` takes scores, one
+    row each; h is defined up to an affine function, chosen so that its tangent at v0 is zero.
     """
 
     verdict: str
@@ -81,11 +81,12 @@ def check(
     The tests, in order: t(q) = argmin_v s(v, q) depends on q through the moments only; it is injective; it is
     continuous; -(S(v, .) - S(v0, .)) is an affine function <g, phi> + b of the embedding; and -b is a strictly convex
     function h* of the slope g over all scores, with t^-1(v) = grad h*(g(v)) injective. Where scores outnumber M's
-    dimension, the tangents are determined on M's hull only: the check then looks for an extension in which S is linear in
-    the scores up to a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last, S(., y)
-    is tested for convexity along segments between scores. All conditions are tested on samples: a negative verdict comes
-    with its counterexample, a positive one holds as far as the sample shows. time_limit: seconds after
-    which the verdict is "undecided in time", unless a condition has failed before. verbose: print a line for each condition.
+    dimension, the tangents are determined on M's hull only: the check then looks for an extension in which S is linear
+    in the scores up to a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last,
+    S(., y) is tested for convexity along segments between scores. All conditions are tested on samples: a negative
+    verdict comes with its counterexample, a positive one holds as far as the sample shows. time_limit: seconds after
+    which the verdict is "undecided in time", unless a condition has failed before. verbose: print a line for each
+    condition.
     """
     if isinstance(surrogate, str) and surrogate in KINDS:
         return check_max_margin(phi, surrogate)

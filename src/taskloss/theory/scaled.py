@@ -19,8 +19,8 @@ class Multipliers(NamedTuple):
     """Multipliers of one pair's constraints, in the problem's own units.
 
     s: of the excess over z'. w: of z being no worse than each output. log_ratio, less_ratio: log r_j and 1 - r_j of the
-    tangents a' log(a'/a) - a' + a >= a' log r + a (1 - r). tangent: x' - x at which the tangent of the squared norm is taken. flat:
-    multipliers of a'_j and a_j for those a_j that vanish wherever z is optimal.
+    tangents a' log(a'/a) - a' + a >= a' log r + a (1 - r). tangent: x' - x at which the tangent of the squared norm is
+    taken. flat: multipliers of a'_j and a_j for those a_j that vanish wherever z is optimal.
     """
 
     s: float
@@ -90,9 +90,10 @@ class Scaled:
     ) -> float:
         """The minimum of the Lagrangian over M and D: a lower bound on the pair's divergence for any multipliers.
 
-        s eps + min over M of <log r, a'> + kappa <t, x'> - s gain(x') + min over D of <1 - r, a> - kappa <t, x> +
-        sum_i w_i (risk of z - risk of i) - kappa/2 |t|^2, minus a bound on rounding. `active`: mask of the a_j with a tangent;
-        the others vanish wherever z is optimal. `only`: mask of the vertices that the truth may use, None for all.
+        s eps + min over M of <log r, a'> + kappa <t, x'> - s gain(x') + min over D of <1 - r, a> - kappa <t, x> + sum_i
+        w_i (risk of z - risk of i) - kappa/2 |t|^2, minus a bound on rounding. `active`: mask of the a_j with a
+        tangent; the others vanish wherever z is optimal. `only`: mask of the vertices that the truth may use, None for
+        all.
         """
         problem, kappa = self.problem, self.curvature
         only = slice(None) if only is None else only

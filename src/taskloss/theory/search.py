@@ -42,9 +42,10 @@ def interval(
 ) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
-    For the exponential margin by branch and bound, to a relative gap of 1e-4 or a limit on the number of boxes. For other
-    potentials the lower end of each pair is a convex program with a minorant of D_h, and the upper end local descent; the
-    minorant of a user's potential uses its curvature at a sample of points, which the certificate's method states.
+    For the exponential margin by branch and bound, to a relative gap of 1e-4 or a limit on the number of boxes. For
+    other potentials the lower end of each pair is a convex program with a minorant of D_h, and the upper end local
+    descent; the minorant of a user's potential uses its curvature at a sample of points, which the certificate's method
+    states.
     """
     pairs = list(pairs)
     if programs.problem.hellinger:

@@ -182,7 +182,7 @@ class Training:
             raise ValueError(f"module={self.hypothesis.module!r} has no parameters that could be trained.")
         return kind(parameters, lr=self.hypothesis.lr, **self.hypothesis.params_of("optimizer"))
 
-    # -- epochs ------------------------------------------------------------------------------------------------------
+    # -- epochs --------------------------------------------------------------------------------------------------------
 
     def run(self) -> Solution:
         progress, status = self.options.progress, Status.TRAINED
