@@ -206,7 +206,7 @@ def task_for(face: Any, y: Any, metric: Metric, order: Any) -> Task:
 
 
 def laws(model: Any, X: Any) -> tuple[np.ndarray, Any]:
-    """A fitted model's probabilities of labels, or of each label of a set, and the labels; also from within a pipeline."""
+    """A fitted model's probabilities of labels, or of each label of a set, and the labels; also in a pipeline."""
     face, inputs = find(model, X)
     if isinstance(face, KernelPredictor):
         p = np.maximum(face._fitted.loss.probabilities(face.predict_moments(inputs)), 0.0)

@@ -16,7 +16,7 @@ _OWN = ("module__", "optimizer__")
 
 
 class Network(Trained):
-    """The parameters of `Torch`: constant scores, and the state of its module as arrays by name; nothing else is pickled."""
+    """The parameters of `Torch`: constant scores and the state of its module, as arrays by name; only these are pickled."""
 
     def __init__(self, start: np.ndarray, n_inputs: int, state: dict[str, np.ndarray], epochs: int, curve: Any):
         self.start, self.n_inputs, self.state, self.epochs = start, n_inputs, state, epochs

@@ -22,7 +22,7 @@ class Trained:
 
 
 class SelfTrained(Hypothesis):
-    """A hypothesis with a training loop on the risk of scores and its derivatives, and early stopping by held-out task loss.
+    """A hypothesis with its own training loop on the risk of scores, and early stopping by held-out task loss.
 
     `params` are passed on to the underlying library; their names differ from the hyperparameters' own.
     """

@@ -141,7 +141,7 @@ class Metric(Part):
 
 
 class MetricScorer:
-    """scorer(estimator, X, y) = the measure of estimator.predict(X); labels are the estimator's, including those absent from y."""
+    """scorer(estimator, X, y) = the measure of estimator.predict(X); with the estimator's labels, also those not in y."""
 
     def __init__(self, metric: Metric):
         self.metric = metric

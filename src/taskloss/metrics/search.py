@@ -18,8 +18,7 @@ _GAIN = 1e-7  # least increase of the measure for a step to count
 
 
 class Found(NamedTuple):
-    """Costs, the measure of their decisions, and the Frank-Wolfe duality gap: for a concave measure, an upper bound on what
-    any decisions, also randomised ones, could gain."""
+    """Costs, the measure of their decisions, and the Frank-Wolfe gap, which for a concave measure bounds any further gain."""
 
     costs: np.ndarray
     value: float

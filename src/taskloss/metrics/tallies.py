@@ -113,7 +113,7 @@ class SetTally(Sets):
 
 
 class SpanTally:
-    """Candidate spans of tagged sequences, with their probabilities q; costs are a table [predicted, present] for each kind.
+    """Candidate spans of tagged sequences, with probabilities q; costs are a table [predicted, present] for each kind.
 
     An output is a mask of the predicted spans; true negatives are not counted and cost nothing.
     """
@@ -214,7 +214,7 @@ def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Candidate prices in a range, midpoints between margins of examples, and for each example the number below its margin.
+    """Candidate prices in a range, midpoints of examples' margins, and for each example the number below its margin.
 
     They are denser at both ends, which decide for rare outputs.
     """

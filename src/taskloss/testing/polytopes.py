@@ -33,7 +33,7 @@ def covariance(part: Polytope) -> None:
 
 
 def entropy(part: Polytope) -> None:
-    """The entropy is minus the conjugate of the log-partition: Fenchel's equality at marginals, Fenchel's inequality elsewhere."""
+    """The entropy is minus the conjugate of the log-partition: equality at marginals, Fenchel's inequality elsewhere."""
     rng = np.random.default_rng(1)
     v = rng.normal(size=(6, part.size))
     mu = part.marginals(v)

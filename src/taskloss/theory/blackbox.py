@@ -71,7 +71,7 @@ class BlackBox:
             return np.swapaxes(values[:, 0] - values[:, 1], 1, 2) / (2 * step)
 
     def _frame(self, sample: np.ndarray) -> np.ndarray:
-        """An orthonormal basis, as columns, of the directions of v that change S (a constant added to softmax scores does not)."""
+        """An orthonormal basis, as columns, of the directions of v that change S: for softmax, all but the constant."""
         slopes = self.slopes(sample)
         slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
         _, singular, rows = np.linalg.svd(slopes)
@@ -135,7 +135,7 @@ class BlackBox:
         return gradient, (hessian + np.swapaxes(hessian, 1, 2)) / 2
 
     def _cutting_planes(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Kelley's method on s(., q): ends after finitely many steps where S is piecewise linear and Newton has no Hessian."""
+        """Kelley's method on s(., q): finite where S is piecewise linear and Newton has no Hessian."""
         d = self.frame.shape[1]
         w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
         for _ in range(80):

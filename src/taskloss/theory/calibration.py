@@ -212,7 +212,7 @@ class Calibration:
 
     @cached_property
     def _segments(self) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """(tie, target, excess at the target): from the deepest tie of a pair towards labels on which the two outputs differ."""
+        """(tie, target, excess at the target): from the deepest tie of a pair towards labels where z is worse."""
         problem = self.problem
         n, table = len(problem.psi), problem.table
         spread = problem.differences("l2").ravel()[self.representatives]

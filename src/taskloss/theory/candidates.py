@@ -68,7 +68,7 @@ class Candidate:
 
 
 def fitted(loss: Loss, surrogate: Surrogate) -> tuple[Loss, Surrogate]:
-    """The loss in the first embedding that the surrogate takes, and the surrogate bound to it; ValueError where it is not phi-calibrated."""
+    """`matched`, with a ValueError where the surrogate is not phi-calibrated."""
     variant, bound = matched(loss, surrogate)
     if not bound.calibrated:
         raise ValueError(f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence.")

@@ -46,7 +46,7 @@ def closed_form(problem: Problem, eps: float) -> Certificate | None:
 
 
 def _one_dimension(problem: Problem, eps: float) -> Certificate | None:
-    """Where D is a segment or a line, for every potential: D_h grows with distance, so that the nearest ends attain the minimum.
+    """Where D is a segment or a line, for every potential: D_h grows with distance, so the nearest ends are the minimum.
 
     With two labels and costs 2 - c and c this is min over signs of D_h((c +- eps)/2, c/2), the paper's proposition
     as corrected in docs/errata.md.
@@ -69,7 +69,7 @@ def _one_dimension(problem: Problem, eps: float) -> Certificate | None:
         if left > right:
             continue
         for other in range(len(slope)):
-            # slope x + level >= eps on M: all of M, nothing, or an interval at one end of it, a single vertex at eps = reach
+            # slope x + level >= eps on M: all of M, nothing, or an interval at one end, a vertex at eps = reach
             a, b, reach = slope[z] - slope[other], level[z] - level[other], problem.reach[z, other]
             if eps > reach + problem.rounding:
                 continue
@@ -157,7 +157,7 @@ def _hamming(problem: Problem, eps: float) -> Certificate | None:
 
 
 def _water_filling(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
-    """argmin sum_j zeta(a_j) subject to <w, a> = eps, a <= 1: zeta'(a_j) / w_j is the same for all a_j < 1, by bisection."""
+    """argmin sum_j zeta(a_j) subject to <w, a> = eps, a <= 1: zeta'(a_j) / w_j is equal for all a_j < 1."""
     if np.ptp(weights) < 1e-12 * weights.max():
         return np.full(len(weights), min(eps / weights.sum(), 1.0))
 
@@ -244,7 +244,7 @@ def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
 
 
 def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
-    """Upper bounds on the conjugates of `two_point_bounds` at a slope s: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
+    """Conjugates of `two_point_bounds` at s, rounded up: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
     d = table[:, None, :] - table[None, :, :]
     a, b = d.max(-1), -d.min(-1)
     out = np.zeros(a.shape)

@@ -1,4 +1,4 @@
-"""The program of one pair in conic form, for Clarabel: exponential cones for the entropy, a quadratic objective for the squared norm."""
+"""The program of one pair for Clarabel: exponential cones for the entropy, a quadratic objective for the squared norm."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _(surrogate: MaxEntropy, size: int | None = None) -> Cost | None:
 
 @singledispatch
 def inference_cost(polytope: Polytope) -> Cost | None:
-    """The cost of the log-partition function and marginals for one score vector; by default, of a sum over all vertices."""
+    """The cost of the log-partition function and marginals for one score vector; by default, a sum over vertices."""
     try:
         count, k = len(polytope.vertices()), polytope.size
     except (ValueError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""The exponential margin, whose divergence is not jointly convex: lower bounds by Lagrangian duality and branch and bound over boxes of u.
+"""The exponential margin, whose divergence is not jointly convex: lower bounds by Lagrangian duality in boxes of u.
 
 The divergence is a sum over coordinates and the constraints are linear, so that the Lagrangian separates: each
 coordinate is a problem in one dimension, solved with a proof. The dual value is that of the relaxation by each

@@ -58,7 +58,7 @@ class MaxMarginReport:
         return values_of(self.pieces, np.atleast_2d(np.asarray(v, dtype=float)), self.matrix.shape[1])
 
     def gap(self, argmax: bool = False) -> float:
-        """The excess loss that the counterexample forces on every decoding, or on the argmax: positive proves inconsistency.
+        """The excess loss that the counterexample forces on every decoding, or on the argmax; if positive, a proof.
 
         The weights Q of a coupling are not negative, sum to the law on each label's pieces and satisfy sum Q a = 0, so
         that for every score v' sum_y q_y S(v', y) >= sum Q (b + <a, v'>) = <Q, b>: no score has risk below <Q, b>,
@@ -113,7 +113,8 @@ def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> 
     without the centre among the outputs max-margin fails. On a path the argmax of v is optimal. At a fork it need not
     be: nothing raises the score of a fork m that is never a label. Then `tightened` scores are needed.
 
-    *Counterexample.* A score that minimises the risk of several laws with no common optimal output, checked by `MaxMarginReport.gap`.
+    *Counterexample.* A score that minimises the risk of several laws with no common optimal output, checked by
+    `MaxMarginReport.gap`.
 
     *Cells.* Up to five labels, all cells are listed by Benson's outer approximation: the lower envelope of the linear
     functions found so far is compared with H at its vertices until they agree, and then they agree everywhere.
@@ -195,8 +196,8 @@ def _truth(matrix: np.ndarray, loss: Loss) -> np.ndarray:
 
 
 def _tree(matrix: np.ndarray, truth: np.ndarray, tol: float) -> list[tuple[int, int, float]] | None:
-    """The tree on the outputs whose distance is the loss, or None: the minimum spanning tree, if its path lengths agree."""
-    # a path through z and z' extends to a leaf; if all leaves are labels, their distance is the largest difference of costs
+    """The tree on the outputs whose distance is the loss, or None: the minimum spanning tree, if its paths agree."""
+    # a path through z and z' extends to a leaf; if all leaves are labels, the distance is this largest difference
     distance = np.abs(matrix[:, None] - matrix[None]).max(-1)
     if np.abs(distance[:, truth] - matrix).max() > tol:
         return None

@@ -200,7 +200,7 @@ class _Polish:
     # -- multipliers -------------------------------------------------------------------------------------------------
 
     def _unscaled(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """Multipliers in units of D: s, w of H_0(z)'s rows, those of all rows of estimate and truth; and the slack of H_0(z)'s rows."""
+        """s, w, the multipliers of all rows of estimate and truth, each in units of D; and the slack of H_0(z)'s rows."""
         e, eta = len(self.estimate_rows), self.eta
         truth = np.where(self.implied, eta, eta**2) * self.duals[e:]
         estimate = eta**2 * self.duals[:e] - (truth * self.implied) @ self.combination

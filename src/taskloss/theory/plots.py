@@ -117,7 +117,7 @@ def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
 
 
 def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:
-    """zeta of the multiclass hinge for 0-1 loss on three classes, from its definition, as its excess risk is no Bregman divergence.
+    """zeta of the multiclass hinge for 0-1 loss on three classes, from its definition, as it has no Bregman divergence.
 
     For each law q on a grid, ordered by symmetry, and each wrong output z: the least risk of scores that pick z, less
     the least risk of all, two linear programs. On the grid's laws the values are exact.

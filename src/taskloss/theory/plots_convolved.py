@@ -16,7 +16,7 @@ from .plots import BLUE, GREY, ORANGE, RED, _pyplot
 def excess_pairs(
     loss: Any, surrogate: Any, count: int = 4000, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Surrogate excess, task excess of the decision and, where the surrogate has a law over outputs, that of a drawn output.
+    """Surrogate excess, task excess of the decision and, for a convolved surrogate, that of a drawn output.
 
     Laws over the labels are random, most of them near a tie; estimates are the scores of other such laws, and for a
     convolved surrogate scores within its ties.

@@ -1,4 +1,4 @@
-"""Polyhedral surrogates: the cells of the simplex on which their least risk is linear, and counterexamples to consistency."""
+"""Polyhedral surrogates: the cells on which their least risk is linear, and counterexamples to consistency."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Cells:
         return found
 
     def _program(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
-        """The coupling that maximises <reward, q> over the laws q whose risk v minimises, or a coupling for the given q."""
+        """The coupling that maximises <reward, q> over the laws q whose risk v minimises, or for the given q."""
         tight = np.flatnonzero(self._tight(v))
         sums = np.eye(self.k)[self.y[tight]].T
         equal = np.vstack([self.a[tight].T, np.ones(len(tight)) if q is None else sums])
@@ -128,7 +128,7 @@ class Cells:
         return [*rng.dirichlet(np.ones(self.k), 20), *uniform]
 
     def _try(self, v: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """A counterexample from the laws whose risk v minimises, if they have no common optimal output; else v's cell is recorded."""
+        """A counterexample, if the laws whose risk v minimises have no common optimal output; else v's cell is recorded."""
         values = self.values(v)
         if any(np.allclose(values, self.values(other), atol=1e-9) for other in self.scores):
             return None

@@ -62,7 +62,7 @@ class Problem:
         self.convexity = self.surrogate.strong_convexity(self.polytope)
 
     def _table(self) -> np.ndarray:
-        """The costs of each output at M's vertices: the loss's own matrix where it has one, free of the rounding of <psi, phi>."""
+        """The costs of each output at M's vertices: the loss's own matrix where it has one, free of rounding."""
         table = self.psi @ self.vertices.T + self.offset[:, None]
         try:
             own = np.asarray(self.loss.matrix(), dtype=float)

@@ -1,4 +1,4 @@
-"""Guarantees of regularised estimators, in expectation and with high probability, and exponential rates under a hard margin."""
+"""Guarantees of regularised estimators, in expectation or with high probability; exponential rates under a hard margin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def regularised_bound(
     kappa: float = 1.0,
     confidence: float | None = None,
 ) -> RegularisedBound:
-    """A bound on the excess risk of regularised empirical risk minimisation, the estimators' objective, with its constants.
+    """A bound on the excess risk of regularised empirical risk minimisation, with its constants.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The region H_0(z) where an output is optimal: emptiness, an interior point, the support of the a_j, feasible witnesses."""
+"""The region H_0(z) where an output is optimal: emptiness, an interior point, the support of a, feasible points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Regions:
         self._support: dict[int, np.ndarray] = {}
 
     def never_optimal(self, z: int) -> bool:
-        """Whether z is optimal nowhere in D, certified by a mixture of outputs that is better than z at every vertex of D."""
+        """Whether z is optimal nowhere in D, certified by a mixture of outputs that beats z on all of D."""
         return self._deepest_of(z)[0]
 
     def deep(self, z: int) -> np.ndarray | None:
@@ -61,7 +61,7 @@ class Regions:
             return False, None, 0.0
         depth = float(result.x[-1])
         if depth < -1e-11:
-            # the multipliers are weights of a mixture of outputs: z is never optimal if its regret against it is positive on D
+            # the multipliers weigh a mixture of outputs: z is never optimal if it is worse on all of D
             multipliers = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
             if problem.form.everywhere:
                 regret = float(multipliers @ levels)  # constant in u, as multipliers @ rows = 0 up to rounding
@@ -130,7 +130,7 @@ class Regions:
         return np.ones(n, dtype=bool)
 
     def _vanish(self, z: int, zero: np.ndarray, levels: np.ndarray) -> bool:
-        """Whether these a_j vanish wherever z is optimal, certified by multipliers w >= 0: sum a_j + w (rows x - levels) <= 0 on D."""
+        """Whether these a_j vanish on H_0(z), certified by w >= 0 with sum a_j + w (rows x - levels) <= 0 on D."""
         scaled = self.scaled
         rows = scaled.optimal(z)[0]
         slope, shift = scaled.slope[zero].sum(0), float(scaled.shift[zero].sum())

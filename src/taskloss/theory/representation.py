@@ -181,7 +181,7 @@ class _Checker(BlackBox):
         return ("needs more than phi", self.residual, self.sample[i], q) if self.residual > 1e-6 else None
 
     def _injective(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
-        """The excess of one law's minimiser under another law must be positive relative to the squared distance of their moments."""
+        """A law's minimiser must have positive excess under other laws, relative to the squared distance of moments."""
         excess = self.values(self.best) @ self.laws.T - self.least
         mu = self.laws @ self.phi
         distance = ((mu[:, None] - mu) ** 2).sum(-1)

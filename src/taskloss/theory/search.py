@@ -1,4 +1,4 @@
-"""Intervals for zeta_h where D_h is not jointly convex, by branch and bound or local descent; and ties for upper bounds."""
+"""Intervals for zeta_h where D_h is not jointly convex, by branch and bound or descent; ties for upper bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .programs import Programs
 
 
 def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
-    """A point of M where z and z' are both optimal, with the largest least probability of a label; None where none exists."""
+    """A point of M where z and z' are both optimal, with the largest least probability; None where none exists."""
     table = problem.table
     m = table.shape[1]
     table = table / problem.unit
@@ -118,7 +118,7 @@ def _branch_and_bound(
 
 
 class _Pair:
-    """One pair in the search; its bound is the cheap one, then a convex minorant's, the Lagrangian dual's, and that of boxes."""
+    """One pair in the search. Its bounds, in turn: a cheap one, a convex minorant's, the Lagrangian dual's, that of boxes."""
 
     def __init__(self, programs: Programs, z: int, other: int, eps: float, bound: float):
         self.programs, self.z, self.other, self.eps, self.bound = programs, z, other, eps, bound
@@ -152,7 +152,7 @@ class _Pair:
 
     @property
     def tight(self) -> bool:
-        """Whether the envelopes equal the divergence: the remaining gap is the solver's, and splitting boxes does not help."""
+        """Whether the envelopes equal the divergence: the gap is the solver's, and boxes do not help."""
         return bool(self.nodes) and float(self.nodes[0][-1].loose.sum()) <= 1e-5 * self.bound
 
     def _witness(self, u1: Any, u2: Any) -> Certificate:
