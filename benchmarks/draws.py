@@ -156,6 +156,10 @@ NOT_DRAWN = {
     "ConsistencyWarning": "a warning",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
     "progress": "what shows the iterations of fits",
+    **dict.fromkeys(
+        ["TunedDecisionCV", "metrics", "decide", "expected_loss", "reweigh", "estimate_prior", "example_costs"],
+        "not yet; it has tests of its sentences",
+    ),
     "theory.pass_cost": "dispatched on the surrogate's type, None for others",
 }
 

@@ -37,7 +37,7 @@ def tasks() -> list[tuple[str, str, str]]:
         *(("multilabel", name) for name in ("emotions", "flags", "scene", "yeast")),
         *(("ordinal", name) for name in tabular.names("ordinal")),
     ]
-    kernels = [("multiclass", name) for name in ("optdigits", "satimage", "segment", "vehicle", "vowel")]
+    kernels = [("multiclass", name) for name in ("optdigits", "satimage", "vehicle", "vowel")]
     return [(*key, "linear") for key in linear] + [(*key, "kernel") for key in kernels]
 
 

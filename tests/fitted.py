@@ -55,6 +55,7 @@ CASES = {
     "decoded": (tl.DecodedClassifier(DecisionTreeClassifier(max_depth=3, random_state=0)), (X, NAMES), X),
     "kernel": (tl.KernelPredictor("zero-one"), (X, NAMES), X),
     "kernel, function": (tl.KernelPredictor(difference, alpha="loo"), (X, CODES), X),
+    "tuned": (tl.TunedDecisionCV(tl.OrdinalClassifier(), "kappa", cv=2), (X, CODES), X),
     "tagger": (tl.SequenceTagger(), (SEQUENCES, TAGS), SEQUENCES),
     "tagger of mappings": (tl.SequenceTagger(transition_features="all"), (MAPPINGS, [["A", "B"]] * 5), MAPPINGS),
     "tree tagger": (tl.TreeTagger(), (TREES, TAGS), TREES),

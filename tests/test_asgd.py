@@ -442,8 +442,8 @@ def test_bad_streams_get_one_sentence(tmp_path, data):
     refuses("The first call needs classes=", classifier(), X, y)
     refuses("Unknown label 'c'", classifier(), X, y, classes=["a", "b"])
     refuses("X and y have different lengths: 120 and 119", classifier(), X, y[:-1], classes=abc)
-    refuses("ended before its first batch", classifier(), batches=iter([]), classes=abc)
-    refuses("Every batch of a stream must be a tuple", classifier(), batches=[X], classes=abc)
+    refuses("batches hold no rows", classifier(), batches=iter([]), classes=abc)
+    refuses("batches must be tuples", classifier(), batches=[X], classes=abc)
     assert not hasattr(tl.CostSensitiveClassifier(solver="newton"), "fit_stream")
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as error:
         tl.CostSensitiveClassifier(solver="lbfgs").partial_fit(X, y, classes=abc)

@@ -172,11 +172,11 @@ def model():
 BAD = {
     "shape in a search": (
         lambda: search_with(TABLE[:, :, :1]),
-        r"costs must have shape \(80, 2, 2\) or \(80, 2\), got \(80, 2, 1\)",
+        r"costs must have shape \(80, 2, 2\) or \(80, 2\), prices for each of the 80 examples, got \(80, 2, 1\)",
     ),
     "length in a search": (
         lambda: search_with(TABLE[:9]),
-        r"costs must have shape \(80, 2, 2\) or \(80, 2\), got \(9, 2, 2\)",
+        r"costs must have shape \(80, 2, 2\) or \(80, 2\), prices for each of the 80 examples, got \(9, 2, 2\)",
     ),
     "formula in a pipeline": (lambda: search_with(FORMULA), "inside a pipeline the last step sees"),
     "nan": (lambda: model().score(FRAME, Y, costs=np.full((240, 2), np.nan)), "costs contains NaN"),

@@ -161,7 +161,7 @@ TAGS = [["a", "b", "a"], ["b", "a"]]
         (GOOD, ["aba", "ba"], r"y must hold one sequence of labels"),
         (GOOD, None, r"requires y"),
         (GOOD, [["a"] * 3, ["a"] * 2], r"y has 1 different labels: there is nothing to tell apart"),
-        ([np.eye(3), np.ones((2, 4))], TAGS, r"Sequence 1 has 4 features per position, but sequence 0 has 3"),
+        ([np.eye(3), np.ones((2, 4))], TAGS, r"Sequence 1 of X has 4 features per position, but sequence 0 has 3"),
         (
             [np.eye(3), np.ones(2)],
             TAGS,
@@ -297,7 +297,7 @@ def test_bad_input_at_predict():
         (lambda: tl.polytopes.Chain(2, 0).size, r"A chain has at least one position"),
         (lambda: tl.polytopes.Tree(2, (0, 1)).size, r"parents must be -1 for the first node"),
         (lambda: tl.polytopes.Chain(2, 2, np.ones(3)).vertices(), r"allowed must be a 2 x 2 table"),
-        (lambda: tl.polytopes.Chain(2, 2).marginals(np.ones(7)), r"has 8 coordinates, but the last axis has 7"),
+        (lambda: tl.polytopes.Chain(2, 2).marginals(np.ones(7)), r"must have the 8 coordinates of Chain"),
         (lambda: tl.polytopes.Chain(9, 30).vertices(), r"too many to list"),
     ],
 )

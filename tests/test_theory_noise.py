@@ -287,7 +287,7 @@ def test_bad_input_is_named():
         margin_distribution(ZeroOne(2), [[0.5, 0.5]], error=-1.0)
     with pytest.raises(ValueError, match="3 columns, and"):
         margin_distribution(ZeroOne(2), [[0.5, 0.5, 0.0]])
-    with pytest.raises(ValueError, match="one row per input"):
+    with pytest.raises(ValueError, match="data contains NaN"):
         margin_distribution(ZeroOne(2), [[np.nan, 0.5]])
     with pytest.raises(ValueError, match="no two outputs that differ"):
         margin_distribution(CostMatrix([[0, 1], [0, 1]]), [[0.5, 0.5]])

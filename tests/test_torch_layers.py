@@ -501,7 +501,7 @@ def test_ordered_thresholds():
 
         optimizer.step(closure)
         assert loss.score(head(x), y) > -0.05
-    with pytest.raises(ValueError, match="at least two, got n_classes=1"):
+    with pytest.raises(ValueError, match="n_classes must be a whole number of at least 2, got 1"):
         OrderedThresholds(3, 1)
     with pytest.raises(ValueError, match="in_features must be 1, got 3"):
         OrderedThresholds(3, 4, weight=False)

@@ -263,6 +263,20 @@ def test_an_order_of_ones_own_for_anyones_classifier():
     assert np.array_equal(by_name.predict(X), np.array(order)[by_code.predict(X)])
 
 
+def test_on_real_grades_more_agree_than_by_the_likeliest():
+    """LEV: lectures judged by students, five grades, an official file; quadratic weighted kappa on one split."""
+    from benchmarks.datasets import root, tabular
+
+    if root() is None:
+        pytest.skip("the data sets are absent")
+    data = tabular.load("ordinal", "LEV")
+    train, test = data.splits[0]
+    tuned = tl.TunedDecisionCV(tl.CostSensitiveClassifier(), Kappa()).fit(data.X[train], data.y[train])
+    likeliest = tuned.estimator_.predict(data.X[test])
+    assert tuned.score(data.X[test], data.y[test]) > Kappa()(data.y[test], likeliest) + 0.02
+    assert tuned.expected_score_ > tuned.untuned_score_ + 0.02
+
+
 SENTENCES = {
     "no estimator": (lambda: tl.TunedDecisionCV().fit(X, GRADE), "needs an estimator, got None"),
     "metric": (lambda: tl.TunedDecisionCV(GaussianNB(), "f2").fit(X, GRADE), "no metric named 'f2'"),
@@ -285,7 +299,7 @@ SENTENCES = {
     "lengths": (lambda: tl.TunedDecisionCV(GaussianNB()).fit(X, GRADE[:9]), "different lengths|inconsistent numbers"),
     "one example": (
         lambda: tl.TunedDecisionCV(GaussianNB().fit(X, GRADE), cv="prefit").fit(X[:1], GRADE[:1]),
-        "at least two are needed",
+        "at least two examples are needed",
     ),
     "order": (lambda: tl.TunedDecisionCV(GaussianNB(), order=[0, 1]).fit(X, GRADE), "Unknown label 2"),
     "no law": (

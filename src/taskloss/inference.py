@@ -14,6 +14,7 @@ from .objectives import Rows
 __all__ = ["proportional_odds", "refuse_separated", "summary"]
 
 _BLOCK = 1 << 13  # rows in a block
+_FAR = 0.02  # standard errors from the minimum beyond which a fit is refused
 _SINGULAR = 1e-12  # least eigenvalue of the scaled Hessian, relative to the largest
 
 
@@ -58,10 +59,11 @@ def summary(
             f"{problem.risk.surrogate!r} is no likelihood, and its inverse Hessian no covariance: use covariance='sandwich'."
         )
     design = _Design(problem)
-    hessian, sums = design.hessian_and_gradients(
+    hessian, gradient, sums = design.hessian_and_gradients(
         None if covariance == "hessian" and groups is None else groups, covariance
     )
     inverse = _inverse(hessian, design.names)
+    _check_minimum(gradient, inverse)
     if sums is None:
         found = inverse
     else:
@@ -213,8 +215,8 @@ class _Design:
         free = self.theta[:, self.free] - (self.theta[:, :1] if self.free.start else 0.0)
         return self.sign * free.T.ravel() if self.problem.risk.n_scores > 1 else free[:, 0]
 
-    def hessian_and_gradients(self, groups: Any, covariance: str) -> tuple[np.ndarray, np.ndarray | None]:
-        """H of the summed loss, and its gradients by example or by cluster, both with respect to `estimates`."""
+    def hessian_and_gradients(self, groups: Any, covariance: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """H and the gradient of the summed loss, and gradients by example or by cluster, with respect to `estimates`."""
         problem, p = self.problem, len(self.names)
         X, risk, n = problem.X, problem.risk, len(problem.X)
         v = np.ascontiguousarray(problem.model.hypothesis_.predict(problem.model.theta_, X))
@@ -236,20 +238,14 @@ class _Design:
             total += G.sum(0)
             if gradients is not None:
                 gradients[rows] = G
-        flat = np.abs(total).max() / max(problem.total, 1.0)
-        if not flat < 1e-4:
-            raise ValueError(
-                f"The fit is not at its minimum on these data (the mean gradient is {flat:.2g}): give the X, y and sample_weight of the fit, and fit "
-                "with a smaller tol."
-            )
         if gradients is not None and groups is not None:
             codes = np.unique(np.asarray(groups), return_inverse=True)[1]
             if len(codes) != n:
                 raise ValueError(f"groups must have one value for each of the {n} examples, got {len(codes)}.")
             sums = np.zeros((codes.max() + 1, p))
             np.add.at(sums, codes, gradients)
-            return hessian, sums
-        return hessian, gradients
+            return hessian, total, sums
+        return hessian, total, gradients
 
     def _assemble_hessian(self, Z: np.ndarray, M: np.ndarray) -> np.ndarray:
         d, k = Z.shape[1] - 1, M.shape[1]
@@ -272,6 +268,16 @@ class _Design:
             return np.hstack([self.sign * dv.sum(1, keepdims=True) * Z[:, :d], -self.sign * dv])
         sign = self.sign if dv.shape[1] > 1 else 1.0
         return sign * (dv[:, self.free, None] * Z[:, None, :]).reshape(len(Z), -1)
+
+
+def _check_minimum(gradient: np.ndarray, inverse: np.ndarray) -> None:
+    """ValueError where sqrt(g' H^-1 g), which bounds a Newton step in standard errors of each estimate, is large."""
+    far = float(np.sqrt(max(gradient @ inverse @ gradient, 0.0)))
+    if not far < _FAR:
+        raise ValueError(
+            f"The fit is not at its minimum on these data ({far:.2g} standard errors away): give the X, y and sample_weight of the fit, and fit with a "
+            "smaller tol."
+        )
 
 
 def _inverse(hessian: np.ndarray, names: list[str]) -> np.ndarray:

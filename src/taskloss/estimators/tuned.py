@@ -102,6 +102,10 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         if prefit and self.cv != "prefit":
             raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
         weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
+        if _count(X) < 2:
+            raise ValueError(
+                f"Decisions are tuned on examples that are held out: at least two examples are needed, got {_count(X)}."
+            )
         if prefit:
             model = self.estimator
             check_is_fitted(model)
@@ -129,11 +133,18 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         if len(np.unique(folds)) < 2:
             raise ValueError(f"{len(rows)} example is held out: at least two are needed to tune decisions.")
         choice = choose(metric, tally, folds, task.own)
-        z = tally.decide(choice.costs)
-        self.estimator_, self.labels_, self._task = model, task.labels, task
-        self.costs_, self.loss_ = choice.costs, task.loss(choice.costs)
+        claim = metric.number(tally.value(metric, tally.expected(tally.decide(choice.costs))))
+        loss = task.loss(choice.costs)
+        # Nothing can fail from here on: a fit that fails leaves the earlier one.
+        self.estimator_, self.labels_, self._task, self.loss_, self.costs_ = (
+            model,
+            task.labels,
+            task,
+            loss,
+            choice.costs,
+        )
         self.criterion_, self.expected_score_, self.untuned_score_ = choice.criterion, choice.value, choice.untuned
-        self.model_score_ = metric.number(tally.value(metric, tally.expected(z)))
+        self.model_score_ = claim
         return self
 
     def _parts(self, strata: np.ndarray | None, n: int, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -213,6 +213,8 @@ class Boosting(SelfTrained):
         library = Library.resolve(self.library)
         try:
             rounds = library.grow(params, values, ensemble.categorical, risk.n_scores, held)
+        except ImportError:
+            raise
         except Exception as error:  # the library's own, of whatever type
             given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
             raise ValueError(

@@ -21,7 +21,8 @@ class Kernel(Linear):
     kernel: "rbf", "laplacian", "polynomial", "linear", ..., as scikit-learn names them, a callable k(A, B) on two
     blocks of rows, or "precomputed" (X is then the kernel matrix: training points as rows and columns, and new points
     as rows against training points as columns). `kernel_params` go to a callable, or to a named kernel with others
-    than gamma, degree and coef0.
+    than gamma, degree and coef0. gamma: a number, "scale" (one over the inputs' number and variance), or "auto", chosen by the
+    task loss together with the penalty of an estimator whose alpha is "auto"; None is scikit-learn's own.
 
     theta are the coordinates in the eigenvectors of the (centred) kernel matrix in which the penalty is Euclidean and
     the features are uncorrelated under the weights of the rows, so that the Hessian of the quadratic surrogate is diagonal:

@@ -41,9 +41,10 @@ class Loss(Part):
                     raise ValueError(f"{name} must be an array, got a data frame.")
                 what = {"z": "outputs as codes", "y": "labels as codes", "mu": "moments", "costs": "prices"}[name]
                 shapes[name] = real_array(name, value, what).shape
-        if "mu" in shapes and shapes["mu"][-1:] != (self.polytope.size,):
+        size = self._moments_size()
+        if size is not None and "mu" in shapes and shapes["mu"][-1:] != (size,):
             raise ValueError(
-                f"mu must have the {self.polytope.size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
+                f"mu must have the {size} moments of {self!r} along its last axis, got shape {shapes['mu']}."
             )
         raw = isinstance(error, TypeError) or "broadcast" in str(error)
         if shapes and (len({shape[:1] for shape in shapes.values()}) > 1 or raw):
@@ -51,6 +52,13 @@ class Loss(Part):
             raise ValueError(
                 f"{self!r} takes one row for each example, as wide as its outputs and labels are; got {found}."
             )
+
+    def _moments_size(self) -> int | None:
+        """How many moments there are; None where the loss waits to be bound to data that tell."""
+        try:
+            return self.polytope.size
+        except ValueError:
+            return None
 
     # -- the decomposition -------------------------------------------------------------------------------------------
 

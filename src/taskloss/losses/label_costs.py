@@ -24,6 +24,7 @@ class LabelCosts(Hamming):
     """
 
     name = "label-costs"
+    coordinatewise = False  # labels cost by themselves, but do not tie at even odds
     constant_by_output = True
     aliases = {}
 

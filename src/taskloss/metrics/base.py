@@ -43,7 +43,6 @@ class Metric(Part):
     Consistent multiclass algorithms for complex performance measures, 2015.
     """
 
-    guarded = ("value", "gradient", "value_of_sets", "gradient_of_sets")
     kinds: ClassVar[tuple[str, ...]] = ("classes", "indicator")  # of labels it applies to: labels, label sets, spans
 
     # -- the function ------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import torch
 
 from .._compiled import torch_chain
 from .._compiled.torch_definition import EACH, SUMS, VALUE, at_ends, inside
-from ..losses.chain import SequenceZeroOne
 from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._max_product import k_best, maximise
@@ -296,11 +295,10 @@ class Labellings:
         """
         limits = loss.output_limits(limits)
         forest = self.forest
-        if isinstance(loss, SequenceZeroOne):  # the maximiser of the scores themselves: long products underflow
+        if loss.reads_law:
             unary, pairs = self.packed_scores()
-            log_z = marginals(forest, unary, pairs, "none")[0]
-            score, packed = maximise(forest, *limits.apply(forest, unary, pairs))
-            risk = -np.expm1(score - log_z)
+            packed = loss.law_decode(forest, unary.copy(), pairs, limits)
+            risk = loss.law_risk(forest, packed, unary, pairs)
         else:
             with torch.no_grad():
                 mu, joint = self.marginals(loss.needs_edges)
