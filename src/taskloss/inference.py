@@ -1,4 +1,4 @@
-"""Statistics of linear fits without a penalty: standard errors, tests and intervals of their coefficients."""
+"""Inference for linear fits without a penalty: standard errors, tests and intervals of coefficients."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .objectives import Rows
 
 __all__ = ["proportional_odds", "refuse_separated", "summary"]
 
-_BLOCK = 1 << 13  # rows whose curvatures are held at a time
-_FAR = 0.02  # standard errors from the minimum at which a fit is not there
-_SINGULAR = 1e-12  # of the largest eigenvalue of the scaled Hessian
+_BLOCK = 1 << 13  # rows in a block
+_FAR = 0.02  # standard errors from the minimum beyond which a fit is refused
+_SINGULAR = 1e-12  # least eigenvalue of the scaled Hessian, relative to the largest
 
 
 def summary(
@@ -33,11 +33,11 @@ def summary(
     Parameters
     ----------
     model : a fitted `CostSensitiveClassifier`, `OrdinalClassifier` or `TaskLossEstimator` with alpha=0 and a linear hypothesis.
-    X, y, sample_weight : the data of the fit. Weights count examples.
+    X, y, sample_weight : the data of the fit. Weights are frequencies.
     covariance : "hessian", the inverse Hessian of minus the log-likelihood, for surrogates that are likelihoods; or "sandwich",
-        which holds for any surrogate, and also where the model is wrong.
+        which is valid for any surrogate, and under misspecification.
     groups : the cluster of each example, for a sandwich over clusters.
-    level : of the intervals.
+    level : the confidence level of the intervals.
 
     Returns
     -------
@@ -45,10 +45,10 @@ def summary(
 
     Notes
     -----
-    A positive coefficient means higher labels, whatever the surrogate's own sign: for ordered labels F^-1(P(Y <= j)) = threshold_j - <w, x>, as
-    R's polr and clm have it. With k > 2 labels that are not ordered, rows are contrasts to the first label. With scores v = g_theta(x), J
-    the derivative of v and M the Hessian of S, H = sum_i w_i J_i' M_i J_i; the sandwich is H^-1 (sum_c s_c s_c') H^-1, s_c the sum of J_i' dS_i
-    over a cluster, times c / (c - 1) for c clusters.
+    A positive coefficient raises the label, whatever the surrogate's sign convention: for ordered labels F^-1(P(Y <=
+    j)) = threshold_j - <w, x>, as in R's polr and clm. With k > 2 unordered labels, rows are contrasts to the first
+    label. With scores v = g_theta(x), J the derivative of v and M the Hessian of S, H = sum_i w_i J_i' M_i J_i; the
+    sandwich is H^-1 (sum_c s_c s_c') H^-1, s_c the sum of J_i' dS_i over a cluster, times c / (c - 1) for c clusters.
     """
     pandas = _pandas()
     if not isinstance(covariance, str) or covariance not in ("hessian", "sandwich"):
@@ -85,7 +85,7 @@ def summary(
 
 
 def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
-    """Brant's tests of one direction for all thresholds: Wald tests that logistic regressions of Y > j have the same coefficients.
+    """Brant's tests of proportional odds: Wald tests that the logistic regressions of Y > j have equal coefficients.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
     Returns
     -------
-    pandas.DataFrame with columns statistic, degrees of freedom, p, and a row for all columns of X together and one for each.
+    pandas.DataFrame with columns statistic, degrees of freedom, p, a row for all columns of X together, and one for
+    each.
 
     Notes
     -----
@@ -150,7 +151,7 @@ def _brant(problem: _Problem, names: list[str]) -> dict[str, tuple[float, int]]:
 
 
 class _Problem(NamedTuple):
-    """The data of a fit as its parts have them."""
+    """A fitted model with its data as arrays."""
 
     model: Any
     X: np.ndarray
@@ -180,8 +181,8 @@ def _problem(model: Any, X: Any, y: Any, sample_weight: Any) -> _Problem:
 class _Design:
     """Free parameters of a fit: their names, estimates, and the derivative of scores in them.
 
-    Shared weights: (w, thresholds), v = x w + b. Otherwise a column (w, b) for each score that is free: of a softmax, which does not
-    change when all scores do, the first is the reference.
+    Shared weights: (w, thresholds), v = x w + b. Otherwise a column (w, b) for each free score: a softmax is invariant
+    to a shift of all scores, and its first score is the reference.
     """
 
     def __init__(self, problem: _Problem):
@@ -194,7 +195,7 @@ class _Design:
         self.shared = model.hypothesis_.shares_weights
         k = problem.risk.n_scores
         self.free = slice(1, None) if k == len(labels) and not self.shared else slice(None)
-        # P(Y <= j) falls where the linear score of a cumulative link rises
+        # a cumulative link's score F^-1(P(Y <= j)) = <theta, x> + b_j falls as labels rise: w = -theta
         self.sign = -1.0 if surrogate.ordered else 1.0
         self.logistic = surrogate.odds
         if self.shared or k == 1:
@@ -209,13 +210,13 @@ class _Design:
     def estimates(self) -> np.ndarray:
         d = self.problem.X.shape[1]
         if self.shared:
-            # thresholds are where P(Y <= j) is F(threshold - <w, x>): of all-thresholds, whose scores are of P(Y > j), with the other sign
+            # P(Y <= j) = F(threshold - <w, x>); scores of all-thresholds are those of P(Y > j), with the opposite sign
             return np.concatenate([self.sign * self.theta[:d, 0], -self.sign * self.theta[d:, 0]])
         free = self.theta[:, self.free] - (self.theta[:, :1] if self.free.start else 0.0)
         return self.sign * free.T.ravel() if self.problem.risk.n_scores > 1 else free[:, 0]
 
     def hessian_and_gradients(self, groups: Any, covariance: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """H, the gradient, and the gradients of examples or summed over clusters; all of sums over examples, in the signs of `estimates`."""
+        """H and the gradient of the summed loss, and gradients by example or by cluster, with respect to `estimates`."""
         problem, p = self.problem, len(self.names)
         X, risk, n = problem.X, problem.risk, len(problem.X)
         v = np.ascontiguousarray(problem.model.hypothesis_.predict(problem.model.theta_, X))
@@ -251,7 +252,7 @@ class _Design:
         if self.shared:
             cross = np.einsum("ni,nj->ij", Z[:, :d], M.sum(2))
             top = (Z[:, :d] * M.sum((1, 2))[:, None]).T @ Z[:, :d]
-            # v = x w + b; estimates have w with the sign s and thresholds with -s, which turns the sign of the cross terms
+            # v = x w + b; estimates are s w and -s b, which flips the sign of the cross terms
             return np.block([[top, -cross], [-cross.T, M.sum(0)]])
         M = M[:, self.free, self.free]
         k = M.shape[1]
@@ -270,7 +271,7 @@ class _Design:
 
 
 def _check_minimum(gradient: np.ndarray, inverse: np.ndarray) -> None:
-    """sqrt(g' H^-1 g) bounds how far a Newton step would move any estimate, in its standard errors: free of the columns' units."""
+    """ValueError where sqrt(g' H^-1 g), which bounds a Newton step in standard errors of each estimate, is large."""
     far = float(np.sqrt(max(gradient @ inverse @ gradient, 0.0)))
     if not far < _FAR:
         raise ValueError(
@@ -280,7 +281,7 @@ def _check_minimum(gradient: np.ndarray, inverse: np.ndarray) -> None:
 
 
 def _inverse(hessian: np.ndarray, names: list[str]) -> np.ndarray:
-    """H^-1; where H is singular, which columns depend on each other."""
+    """H^-1; ValueError that names the dependent columns where H is singular."""
     scale = np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     values, vectors = np.linalg.eigh(hessian / np.outer(scale, scale))
     if values[0] < _SINGULAR * values[-1]:
@@ -292,17 +293,17 @@ def _inverse(hessian: np.ndarray, names: list[str]) -> np.ndarray:
 
 
 def refuse_separated(hypothesis: Hypothesis, X: Any, risk: Rows) -> None:
-    """Refuse labels that the features separate: without a penalty the likelihood then has no maximum.
+    """ValueError where the features separate the labels: without a penalty the likelihood then has no maximum.
 
-    They are separated if scores exist, not all zero, that are right or undecided at every example. If they are, those of some of the examples are,
-    too; so a linear program over few of these mostly tells that they are not.
+    Labels are separated if scores exist, not all zero, that are right or tied at every example. Then those of a subset
+    are separated, too, so that a linear program over a small subset usually rules it out.
     """
     X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
     spread = X.std(0)
     Z = np.column_stack([(X - X.mean(0)) / np.where(spread > 0, spread, 1.0), np.ones(len(X))])
     codes = np.unique(np.asarray(risk.targets), axis=0, return_inverse=True)[1].ravel()
     few, size = np.random.default_rng(0).permutation(len(Z)), 30 * (Z.shape[1] + risk.n_scores)
-    place = np.empty(len(Z), dtype=int)  # of each example among those of its label, so that the few have all labels
+    place = np.empty(len(Z), dtype=int)  # rank of each example within its label, so that the subset has all labels
     for label in range(codes.max() + 1):
         place[few[codes[few] == label]] = np.arange((codes == label).sum())
     few = np.argsort(place, kind="stable")[:size]
@@ -316,7 +317,7 @@ def refuse_separated(hypothesis: Hypothesis, X: Any, risk: Rows) -> None:
 
 
 def _separated(Z: np.ndarray, risk: Rows, rows: np.ndarray, shared: bool) -> bool:
-    """Whether max sum_c min(a_c, 1) > 0 over parameters in a box with a_c = <what constraint c asks, scores> >= 0."""
+    """Whether max sum_c min(a_c, 1) > 0 over parameters in a box, a_c >= 0 the slack of constraint c on the scores."""
     phi, d, k = np.asarray(risk.targets[rows], dtype=float), Z.shape[1] - 1, risk.n_scores
     if risk.surrogate.ordered:  # labels are rows of the identity: v_y >= 0 and v_{y-1} <= 0
         asks = [(phi[:, j] == 1, j, 1.0) for j in range(k)] + [(phi[:, j + 1] == 1, j, -1.0) for j in range(k)]

@@ -1,4 +1,4 @@
-"""Shares of labels that differ between the fit and its use: probabilities reweighed, and shares estimated without labels."""
+"""Label shift: probabilities reweighed to other shares of the labels, and shares estimated from unlabelled examples."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ._checks import real_array
 
 __all__ = ["PriorEstimate", "estimate_prior", "reweigh"]
 
-_FEWEST = 10  # reference examples of a label from which its part of the estimate can be told
+_FEWEST = 10  # reference examples needed of each label
 _BINS = 10  # of the score in the test of label shift
-_REFUTED = 1e-3  # the level of the tests that refuse: so many true label shifts are refused by mistake
+_REFUTED = 1e-3  # level of the tests that refuse: the rate at which true label shifts are refused
 _ROUNDS = 1000  # of expectation maximisation
 
 
@@ -28,14 +28,14 @@ class PriorEstimate(NamedTuple):
 
 
 def reweigh(proba: Any, class_prior: Any, train_prior: Any, labels: Any = None) -> np.ndarray:
-    """Probabilities of labels for other shares of the labels than those of the fit.
+    """Probabilities of labels, reweighed from the shares of the labels in the fit to others.
 
     Parameters
     ----------
     proba : array (n, labels).
-    class_prior : the shares of the labels where decisions are made: numbers in the order of the columns, a mapping from
+    class_prior : the shares of the labels at prediction: numbers in the order of the columns, a mapping from
         label to share, or what `estimate_prior` returns.
-    train_prior : those that the fit saw; after undersampling to 50:50, one half each.
+    train_prior : the shares in the fit; after undersampling to 50:50, one half each.
     labels : the labels in the order of the columns; None is 0, 1, ...
 
     Returns
@@ -44,8 +44,8 @@ def reweigh(proba: Any, class_prior: Any, train_prior: Any, labels: Any = None) 
 
     Notes
     -----
-    Right where the law of x given y is the same at the fit and in use (label shift): then p'(y | x) is p(x | y) p'(y) / p'(x), and
-    p(x | y) is q(y | x) p(x) / p(y).
+    Exact under label shift, where the law of x given y is the same at fit and prediction: then p'(y | x) is p(x | y)
+    p'(y) / p'(x), and p(x | y) is q(y | x) p(x) / p(y).
 
     References
     ----------
@@ -66,7 +66,7 @@ def reweigh(proba: Any, class_prior: Any, train_prior: Any, labels: Any = None) 
 
 
 def read_prior(name: str, prior: Any, labels: np.ndarray) -> np.ndarray:
-    """Shares in the order of the labels, all above zero, or one clear sentence."""
+    """Shares in the order of the labels; ValueError where they are not positive or do not sum to one."""
     known = labels.tolist()
     if isinstance(prior, PriorEstimate):
         prior = dict(zip(prior.labels.tolist(), prior.prior.tolist(), strict=True))
@@ -98,19 +98,19 @@ def estimate_prior(
     labels: Any = None,
     level: float = 0.95,
 ) -> PriorEstimate:
-    """The shares of the labels among examples without labels, with intervals; refused where they cannot be told.
+    """The shares of the labels among unlabelled examples, with intervals; refused where the estimate is not reliable.
 
     Parameters
     ----------
-    proba : array (n, labels), a classifier's probabilities on the examples without labels.
-    proba_ref, y_ref : its probabilities on examples with labels that it was not fitted to, and the labels. Their shares do not
-        matter; the law of x given y must be the one of the examples without labels.
-    method : "confusion" corrects mean probabilities by those of each label among the reference, and holds for any classifier;
-        "em" does so after reweighing them to the maximum of the likelihood, which is sharper where they are calibrated, and
-        refused where not.
-    train_prior : the shares that the fit saw, for "em"; None is those of y_ref.
+    proba : array (n, labels), a classifier's probabilities on the unlabelled examples.
+    proba_ref, y_ref : its probabilities on held-out labelled examples, and their labels. Their shares may differ; the
+        law of x given y must be that of the unlabelled examples.
+    method : "confusion" corrects mean probabilities by those of each label in the reference, valid for any classifier;
+        "em" does so after reweighing them to the maximum of the likelihood, which has less variance where they are
+        calibrated, and is refused where they are not.
+    train_prior : the shares in the fit, for "em"; None is those of y_ref.
     labels : the labels in the order of the columns; None is the sorted ones of y_ref.
-    level : of the intervals, each by itself.
+    level : the confidence level of each interval.
 
     Returns
     -------
@@ -119,18 +119,18 @@ def estimate_prior(
     Raises
     ------
     ValueError
-        where the estimate is not reliable: too few reference examples of a label, probabilities that do not tell the labels
-        apart, examples that no shares of the labels explain (the shift is another one), and with "em" a maximum that the
-        reference does not allow (outside of its 99.9 % interval), which shows that the probabilities are not calibrated.
+        where the estimate is not reliable: too few reference examples of a label, probabilities that do not separate
+        the labels, examples that no shares of the labels explain (no label shift), and with "em" a maximum outside of
+        the reference's 99.9 % interval, which shows that the probabilities are not calibrated.
 
     Notes
     -----
-    With f(x) any function of the probabilities, A[:, y] the mean of f among reference examples of y, and m its mean among the
-    others, label shift means m = A pi. f is the probabilities themselves ("confusion") or, with "em", those reweighed to the
-    maximum of the likelihood, which is the most efficient choice where they are right. The interval comes from the variances of
-    m and of A, so that it holds whether or not the probabilities are calibrated: for two labels all pi for which m - A pi is
-    within its errors (Fieller's interval), for more the delta method. The test of label shift compares the distribution of the
-    score of the rarest label in ten bins.
+    With f(x) any function of the probabilities, A[:, y] the mean of f among reference examples of y, and m its mean
+    among the unlabelled ones, label shift implies m = A pi. f is the probabilities themselves ("confusion") or, with
+    "em", those reweighed to the maximum of the likelihood, which is efficient where they are calibrated. The interval
+    comes from the variances of m and of A, so that it holds whether or not the probabilities are calibrated: for two
+    labels all pi for which m - A pi is within its errors (Fieller's interval), for more the delta method. The test of
+    label shift compares the distribution of the score of the rarest label in ten bins.
 
     References
     ----------
@@ -208,7 +208,7 @@ def _interval(
         z2 = quantile**2
         a, b, c = slope**2 - z2 * (s_0 + s_1), -2 * gap * slope + 2 * z2 * s_0, gap**2 - z2 * (s_m + s_0)
         disc = b * b - 4 * a * c
-        if a <= 0 or disc < 0:  # all shares, or all but an interval, are within the errors
+        if a <= 0 or disc < 0:  # Fieller's set is unbounded: all shares, or all but an interval
             raise refused
         ends = np.clip((-b + np.array([-1, 1]) * np.sqrt(disc)) / (2 * a), 0, 1)
         share = float(np.clip(gap / slope, 0, 1))
@@ -227,7 +227,7 @@ def _interval(
 
 
 def _check_shift(q: np.ndarray, r: np.ndarray, codes: np.ndarray, pi: np.ndarray) -> None:
-    """Refuse examples that no shares of the labels explain, by a chi-square test on bins of the rarest label's score."""
+    """ValueError where a chi-square test on bins of the rarest label's score rejects label shift."""
     j = int(np.argmin(pi))
     edges = np.unique(np.quantile(q[:, j], np.linspace(0, 1, _BINS + 1)[1:-1]))
 

@@ -1,4 +1,4 @@
-"""How the moments of each kind of model are read, tallied and decided, for measures of all examples together."""
+"""Tasks of `TunedDecisionCV`: moments, tallies and losses for labels, label sets, positions and spans."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from .decoded import DecodedClassifier
 from .kernel import KernelPredictor
 from .tagging import Tagger
 
-_LEAST_SPAN = 1e-4  # probability of spans that are counted in a search
+_LEAST_SPAN = 1e-4  # least probability of a candidate span
 
 
 class Task:
-    """What there is to decide. `labels` translates them, and `own` are the costs that the model decides by itself."""
+    """A kind of decision. `labels` encodes the labels; `own` are the costs of the model's own decisions."""
 
     tags = False  # whether the model labels sequences
     labels: Any
     own: np.ndarray
 
     def strata(self, y: Any) -> np.ndarray | None:
-        """Labels that folds are to share evenly."""
+        """Labels by which folds are stratified."""
         return None
 
     def moments(self, model: Any, X: Any) -> Any:
-        """What decisions are made from."""
+        """The moments from which outputs are decided."""
         raise NotImplementedError
 
     def tally(self, found: list[Any], y: Any, weights: np.ndarray) -> Tally:
-        """Moments of some parts of the examples, one after the other, beside the labels of all."""
+        """The tally of moments, a list by fold, with the labels of all examples."""
         raise NotImplementedError
 
     def loss(self, costs: np.ndarray) -> Loss:
@@ -75,7 +75,7 @@ class OneLabel(Task):
 
 
 class LabelSet(Task):
-    """A set of labels for each example, each label decided by itself."""
+    """A set of labels for each example, each label decided separately."""
 
     def __init__(self, labels: LabelSets):
         self.labels = labels
@@ -92,7 +92,7 @@ class LabelSet(Task):
 
 
 class Positions(Task):
-    """A tagger judged position by position."""
+    """A tagger measured by position."""
 
     tags = True
 
@@ -118,7 +118,7 @@ class Positions(Task):
 
 
 class PositionTally(LabelTally):
-    """A tally of positions that is cut by sequences."""
+    """A tally of positions, indexed by sequences."""
 
     def __init__(self, y: np.ndarray, k: int, weights: np.ndarray, p: np.ndarray, sequence: np.ndarray):
         super().__init__(y, k, weights, p)
@@ -133,7 +133,7 @@ class PositionTally(LabelTally):
 
 
 class Entities(Task):
-    """A tagger judged by the spans that its tags make."""
+    """A tagger measured by the spans of its tags."""
 
     tags = True
 
@@ -163,7 +163,7 @@ class Entities(Task):
 
 
 def _joined(parts: list[tuple[Forest, Spans, np.ndarray]]) -> tuple[Forest, Spans, np.ndarray]:
-    """Sequences one after the other, and their spans."""
+    """The concatenation of sequences and of their spans."""
     first_nodes = np.cumsum([0] + [forest.n_nodes for forest, _, _ in parts])
     spans = [
         Spans(s.first + first, s.stop + first, s.kind) for (_, s, _), first in zip(parts, first_nodes, strict=False)
@@ -174,14 +174,16 @@ def _joined(parts: list[tuple[Forest, Spans, np.ndarray]]) -> tuple[Forest, Span
 
 
 def task_for(face: Any, y: Any, metric: Metric, order: Any) -> Task:
-    """What a measure asks of the estimator that decides for a model; order as the user lists the labels."""
+    """The task of a measure and an estimator; order: the labels as the user lists them, or None."""
     scheme = metric.scheme()
     if isinstance(face, Tagger):
         tags = SequenceLabels(y, face.classes_)
         return Positions(tags) if scheme is None else Entities(tags, scheme)
     if scheme is not None:
         raise ValueError(f"{metric!r} judges spans of tags, and {type(face).__name__} predicts none: use a tagger.")
-    if isinstance(face, DecodedClassifier) and face.prefit and not hasattr(face, "labels_"):  # somebody else's model
+    if (
+        isinstance(face, DecodedClassifier) and face.prefit and not hasattr(face, "labels_")
+    ):  # a model of another library
         if np.ndim(y) == 2:
             return LabelSet(LabelSets(y, Hamming()))
         known, own = name_array(face.estimator.classes_), None
@@ -204,14 +206,14 @@ def task_for(face: Any, y: Any, metric: Metric, order: Any) -> Task:
 
 
 def laws(model: Any, X: Any) -> tuple[np.ndarray, Any]:
-    """Probabilities of labels, or of each label of a set, by a fitted model wherever it sits; and the labels."""
+    """A fitted model's probabilities of labels, or of each label of a set, and the labels; also in a pipeline."""
     face, inputs = find(model, X)
     if isinstance(face, KernelPredictor):
         p = np.maximum(face._fitted.loss.probabilities(face.predict_moments(inputs)), 0.0)
         total = p.sum(-1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / p.shape[1]), face.classes_
-    whole = isinstance(face, DecodedClassifier) and face.estimator is model  # somebody else's model
+    whole = isinstance(face, DecodedClassifier) and face.estimator is model  # a model of another library
     found = model.predict_proba(X) if whole else face.predict_proba(inputs)
-    if isinstance(found, list):  # of multioutput classifiers, a table for each label
+    if isinstance(found, list):  # multioutput classifiers return a table for each label
         return np.stack([np.asarray(part)[:, -1] for part in found], axis=1), None
     return np.asarray(found, dtype=float), (model if whole else face).classes_

@@ -1,4 +1,4 @@
-"""The strength of the penalty, chosen by the task loss of examples that took no part in a fit."""
+"""The strength of the penalty, chosen by held-out task loss."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..solvers.closed import left_out
 from .validation import Judge
 
 _FOLDS = 3
-_ENOUGH = 3000  # examples that are held out at the most, in as many of the folds as have them
-_DECADES = 9  # strengths that are tried at the most, each a tenth of the one before
-_PATIENCE = 2  # strengths in a row that gain nothing, after which weaker ones are not tried
-_GAIN = 1e-4  # of the loss, relative to it
-_WIDTHS = 3  # factors of four by which a kernel is made wider or narrower, fewer than that
-_SAMPLE = 500  # examples by which features are measured
+_ENOUGH = 3000  # held-out examples at most: folds beyond are not used
+_DECADES = 9  # strengths tried at most, each a tenth of the one before
+_PATIENCE = 2  # strengths in a row without gain after which the path stops
+_GAIN = 1e-4  # least relative decrease of the loss
+_WIDTHS = 3  # bound on the number of factors of four by which a kernel is rescaled
+_SAMPLE = 500  # examples from which the norm of features is estimated
 
 
 class Penalties(NamedTuple):
-    """The strengths that were compared, in falling order, minus the task loss at each, and the one of largest score."""
+    """The strengths compared, in decreasing order, minus the held-out task loss of each, and the best strength."""
 
     alphas: np.ndarray
     scores: np.ndarray
@@ -32,10 +32,10 @@ class Penalties(NamedTuple):
 def choose_scale(
     hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver
 ) -> tuple[Hypothesis, Penalties]:
-    """The hypothesis at the scale of its inputs of least held-out task loss, where it leaves that open, and its penalty.
+    """The hypothesis with the input scale of least held-out task loss, where it is free to be chosen, and its penalty.
 
-    From the scale at hand, steps by a factor of four to either side as long as they gain, each beside the best penalty so far
-    and a tenth and ten times of it.
+    From the current scale, steps by a factor of four to either side as long as the loss decreases, each with the best
+    penalty so far, a tenth of it and ten times it.
     """
     chosen, found = hypothesis, choose_alpha(hypothesis, inputs, risk, judge, solver)
     for factor in (0.25, 4.0):
@@ -55,16 +55,16 @@ def choose_scale(
 def choose_alpha(
     hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, alphas: np.ndarray | None = None
 ) -> Penalties:
-    """The penalty of least held-out task loss; of equal ones the strongest.
+    """The penalty of least held-out task loss; among equal ones the strongest.
 
-    A quadratic risk has the scores of every example by the fit without it in closed form, at any strength. Elsewhere up to three
-    folds of whole examples (groups and sequences are not cut, labels are spread evenly) follow the same path from strong to
-    weak penalties, each fit from the last one's parameters, decade by decade until one is worse by more than the standard
-    error of the difference, or two have gained nothing; then the half decades beside the best. Weights keep the whole's
-    normalisation: fewer examples stand beside the same penalty, whose best strength falls as 1 / n. The bound hypothesis
-    serves all folds: a kernel's fit to some of the points lies in the span of all.
+    For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified
+    folds (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties,
+    warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
+    gain nothing; then the half decades next to the best are tried. Weights keep the normalisation of the whole sample,
+    as the best strength falls as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies
+    in the span of all.
 
-    alphas: the strengths to compare, where they are known.
+    alphas: the strengths to compare; None for the path.
     """
     examples = np.flatnonzero(risk.weights > 0)
     if len(examples) < 2:
@@ -77,7 +77,7 @@ def choose_alpha(
         means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(means))
     folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
-    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # not more than it takes to judge
+    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
     paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
     found: dict[float, np.ndarray] = {}
 
@@ -98,7 +98,7 @@ def choose_alpha(
         vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
         worse = -gain > _error(losses - best, weights)
         best = losses if gain > 0 else best
-        # Under strong penalties answers are the same, or as good as chance: to stop, something must have been learned.
+        # Under strong penalties predictions are constant, so that the loss is flat: stop only after a significant gain.
         learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
         if learned and (worse or vain >= _PATIENCE):
             break
@@ -109,7 +109,7 @@ def choose_alpha(
 
 
 class _Fold:
-    """The path of fits to some examples, judged on others."""
+    """The regularisation path of one fold, evaluated on its held-out examples."""
 
     def __init__(
         self,
@@ -127,13 +127,13 @@ class _Fold:
         self.weights = risk.weights[held]
 
     def losses(self, alpha: float) -> np.ndarray:
-        """The losses of those held out."""
+        """The task losses of the held-out examples."""
         theta = self.path.at(alpha)
         return self.judge.losses(self.hypothesis.predict(theta, self.inputs), self.held)
 
 
 def _squared_norm(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> float:
-    """The mean squared norm of the features, a penalty beside which they explain next to nothing."""
+    """The mean squared norm of the features: at a penalty of this size, the fit is nearly constant."""
     examples = np.flatnonzero(risk.weights > 0)
     some = examples[np.unique(np.linspace(0, len(examples) - 1, min(_SAMPLE, len(examples))).astype(int))]
     rows = hypothesis.piece(inputs, risk.rows_of(some))
@@ -141,7 +141,7 @@ def _squared_norm(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> float
 
 
 def _folds(n: int, strata: np.ndarray | None) -> np.ndarray:
-    """The fold of each example, the same ones every time."""
+    """The fold of each example, deterministic."""
     order = np.random.default_rng(0).permutation(n)
     if strata is not None:
         order = order[np.argsort(strata[order], kind="stable")]

@@ -1,4 +1,4 @@
-"""Decisions tuned for a measure that is no mean of losses."""
+"""Decisions tuned for a measure that is not a mean of losses."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FOLDS = 5
 
 
 class TunedDecisionCV(MetaEstimatorMixin, Decoder):
-    """Any classifier or tagger, with decisions that are best for a measure of all examples together.
+    """Any classifier or tagger, with decisions that maximise a measure of all examples together.
 
-    F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities are no
-    means of losses, but their best decisions are those of some loss. It is found on moments that were held out or
-    cross-fitted, in milliseconds (`taskloss.metrics` says how), and the estimator, fitted once more on all examples or not
-    at all, is decoded by it.
+    F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities
+    are not means of a loss, but their optimal decisions are those of some loss. That loss is found on held-out or
+    cross-fitted moments, in milliseconds (see `taskloss.metrics`), and decodes the estimator, which is refitted on all
+    examples unless it was fitted before.
 
     Parameters
     ----------
@@ -36,26 +36,27 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         fitted, if cv="prefit".
     metric : a measure of `taskloss.metrics` or its name.
     cv : folds as scikit-learn takes them, None for five; a share between 0 and 1 that is held out; or "prefit": the
-        estimator is fitted already on other examples, and is not fitted again.
+        estimator was fitted on other examples, and is not refitted.
     order : the labels in their order, where the measure needs one and the estimator does not know it.
-    random_state : seed of the draw where a share is held out.
+    random_state : seed of the split where a share is held out.
 
     Attributes
     ----------
-    loss_ : the loss that was found; on labels a cost matrix [output, label] whose dearest mistake costs one, on label sets
-        such a table for each label, on spans what a missed and a spurious one cost. The estimator's own `predict` takes it, too.
+    loss_ : the loss that was found; on labels a cost matrix [output, label] whose worst mistake costs one, on label
+        sets such a table for each label, on spans the costs of a missed and of a spurious one. The estimator's own
+        `predict` takes it, too.
     costs_ : its costs as an array.
-    expected_score_ : what to expect of the measure on new examples: each fold decided by costs found on the others.
-    untuned_score_ : the same for the estimator's own decisions (for spans, those likelier than not).
-    model_score_ : what the moments themselves say of the measure; far from `expected_score_` they are badly calibrated.
-    criterion_ : "expected" where the costs are best by the moments, "observed" where by the labels beside them, "own" where
-        nothing was better than the estimator's own costs.
+    expected_score_ : the cross-validated measure: each fold decided by costs found on the others.
+    untuned_score_ : the same for the estimator's own decisions (for spans, those of probability above one half).
+    model_score_ : the measure expected under the moments; if far from `expected_score_`, these are badly calibrated.
+    criterion_ : "expected" where the costs maximise the measure expected under the moments, "observed" where that
+        against the known labels, "own" where neither improved on the estimator's own costs.
     estimator_, labels_, classes_.
 
     Notes
     -----
-    With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion that is moved until m stops
-    rising: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
+    With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion C that is updated until m
+    stops increasing: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
 
     References
     ----------
@@ -89,9 +90,9 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     # -- fitting -----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Find the loss, and fit the estimator on all examples unless it is fitted already.
+        """Find the loss, and fit the estimator on all examples unless cv="prefit".
 
-        groups: passed to a splitter that keeps them whole.
+        groups: passed to the splitter.
         """
         metric = Metric.resolve(self.metric)
         if self.estimator is None or not hasattr(self.estimator, "fit"):
@@ -161,7 +162,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     # -- predicting --------------------------------------------------------------------------------------------------
 
     def predict_moments(self, X: Any) -> Any:
-        """The moments of the estimator, as the loss that was found reads them."""
+        """The moments of the estimator, in the embedding of the loss that was found."""
         check_is_fitted(self)
         found = self._task.moments(self.estimator_, X)
         return found if self._task.tags else self.loss_.moments(found)
@@ -190,12 +191,12 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         return super().expected_loss(X, loss, costs, class_prior, train_prior)
 
     def predict_proba(self, X: Any) -> Any:
-        """The estimator's own."""
+        """The probabilities of the estimator."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
-        """The measure of the predictions; higher is better. It takes no costs, which no such measure has."""
+        """The measure of the predictions; higher is better. Costs of outputs are refused, as a measure has none."""
         check_is_fitted(self)
         if costs is not None:
             raise ValueError(f"{self.metric!r} takes no costs: to be judged by them, score the estimator itself.")

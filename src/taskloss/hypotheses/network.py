@@ -1,4 +1,4 @@
-"""Scores that a network makes."""
+"""Neural networks in PyTorch as hypotheses."""
 
 from __future__ import annotations
 
@@ -16,54 +16,56 @@ _OWN = ("module__", "optimizer__")
 
 
 class Network(Trained):
-    """The parameters of `Torch`: constant scores, and the state of its module as arrays by name. Files hold nothing else."""
+    """The parameters of `Torch`: constant scores and the state of its module, as arrays by name; only these are pickled."""
 
     def __init__(self, start: np.ndarray, n_inputs: int, state: dict[str, np.ndarray], epochs: int, curve: Any):
         self.start, self.n_inputs, self.state, self.epochs = start, n_inputs, state, epochs
         self.curve = np.asarray(curve, dtype=float)
 
-        self.module: Any = None  # made of the state when it is first asked for
+        self.module: Any = None  # built from the state on first use
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "module": None}
 
 
 class Torch(SelfTrained):
-    """g(x) = c + module(x): a network of PyTorch, trained by mini-batches on the risk of its scores.
+    """g(x) = c + module(x): a PyTorch network, trained by mini-batches on the risk of its scores.
 
-    It needs only the risk's gradient in score space, and so serves every task and every surrogate: the gradient of a batch's risk in
-    its scores goes backwards through the module. With ordered labels, `Thresholds(Torch())` is a network of one score
-    beside thresholds; with sequences, `Structured(Torch())` is a network of each position's row beside a table of
-    transitions. Such a table is fitted exactly after each epoch.
+    It works with every task and surrogate, as the gradient of a batch's risk in the scores is backpropagated through
+    the module. With ordered labels, `Thresholds(Torch())` has one network score and thresholds; with sequences,
+    `Structured(Torch())` has network scores of each position and a table of transitions. Thresholds and transitions are
+    refitted exactly after each epoch.
 
     Parameters
     ----------
-    module : what makes the network, called as module(n_inputs, n_scores, ...): a class such as `torch.nn.Linear`, or a function; or a
-        module that is made already, of which each fit takes a copy. None is a perceptron with one hidden layer of 100
-        units (module__hidden=(100,), module__dropout=0.0).
+    module : a class such as `torch.nn.Linear` or a function, called as module(n_inputs, n_scores, ...); or a module, of
+        which each fit trains a copy. None is a perceptron with one hidden layer of 100 units (module__hidden=(100,),
+        module__dropout=0.0).
     optimizer : a class of `torch.optim` or its name, such as "adam", "sgd" or "lbfgs".
     lr : its learning rate.
-    max_epochs : passes over the examples. With the estimator's `warm_start`, a fit goes on from the last fit's parameters and
-        epochs up to this number.
-    batch_size : examples (rows, groups, matchings or sequences) in a step, about: an epoch is cut into even batches.
+    max_epochs : passes over the examples. With the estimator's `warm_start`, a fit continues from the last fit's
+        parameters and epochs, up to this number.
+    batch_size : the most examples (rows, groups, matchings or sequences) in a batch; batches of an epoch are of even
+        size.
     device : where the network is trained and predicts: "cpu", "cuda", "cuda:1", "mps", ...
-    precision : None, or "bfloat16" or "float16" for mixed precision: the module runs in it where PyTorch holds that safe, and
-        parameters stay as they are.
-    early_stopping : stop after so many epochs in which the held-out task loss did not improve, and keep the parameters at
-        its best; None takes all epochs. What is held out is `validation` of the estimator's fit or else a share of its examples.
-    validation_fraction : that share; whole groups, sequences or matchings are held out, and classes in proportion.
-    checkpoint : a path to which the training's state is written after each epoch. A fit that finds the file of the same
-        fit there, one that was interrupted or killed, goes on from it.
+    precision : None, or "bfloat16" or "float16" for mixed precision: PyTorch's autocast in the forward pass, with
+        parameters in their own precision.
+    early_stopping : the number of epochs without improvement of the held-out task loss after which training stops, with
+        the best parameters kept; None trains for all epochs. Held out is `validation` of the estimator's fit, or else a
+        share of its examples.
+    validation_fraction : that share; whole groups, sequences or matchings are held out, stratified by class.
+    checkpoint : a path to which the state of training is written after each epoch. An interrupted fit resumes from the
+        file when it is run again.
     fit_intercept : add the best constant scores c to the module's.
-    random_state : seeds the module's first parameters, the order of the examples, dropout, and the draw of what is held out.
+    random_state : seed of the module's initial parameters, the order of the examples, dropout, and the held-out split.
     **params : module__name and optimizer__name go to the module and to the optimizer, as in skorch.
 
     Notes
     -----
-    theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |W|^2, as the estimators say, where W are all parameters with two or
-    more dimensions: biases and the scales of normalisations are not penalised. `Torch(torch.nn.Linear)` is `Linear` then,
-    but for how well it is minimised. Rows of sparse matrices become dense batch by batch. The estimators' tol, max_iter
-    and solver do not act on a network.
+    theta minimises mean_i S(g_theta(x_i), y_i) + alpha/2 |W|^2, where W are all parameters with two or more dimensions:
+    biases and scales of normalisation layers are not penalised. `Torch(torch.nn.Linear)` has the objective of `Linear`,
+    minimised less precisely. Rows of sparse matrices become dense batch by batch. The estimators' tol, max_iter and
+    solver have no effect on a network.
 
     Examples
     --------
@@ -111,7 +113,7 @@ class Torch(SelfTrained):
         return [cls(max_epochs=5, lr=0.01), cls(optimizer="sgd", max_epochs=5, module__hidden=())]
 
     def params_of(self, part: str) -> dict[str, Any]:
-        """What goes on to the module, or to the optimizer."""
+        """The parameters passed on to the module, or to the optimizer."""
         first = f"{part}__"
         return {name.removeprefix(first): value for name, value in self.params.items() if name.startswith(first)}
 
@@ -122,7 +124,9 @@ class Torch(SelfTrained):
     def agrees(self, other: Hypothesis) -> bool:
         if not isinstance(other, Torch) or self.params_of("module") != other.params_of("module"):
             return False
-        return self.module == other.module or repr(self.module) == repr(other.module)  # a copy says what it is made of
+        return self.module == other.module or repr(self.module) == repr(
+            other.module
+        )  # a copy of a module has the same repr
 
     def _check(self) -> None:
         check_hyperparameters(self)

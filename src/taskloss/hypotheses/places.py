@@ -1,4 +1,4 @@
-"""Where products with features run: on this machine's cores, or on a device of PyTorch's."""
+"""Where products with features run: on the host, or on a device of PyTorch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from scipy import linalg
 
 from .._blas import serial_blas
 
-_SMALL = 1500  # up to here one BLAS thread costs little, and on a busy machine several wait for each other far longer
+_SMALL = 1500  # columns up to which one BLAS thread is nearly as fast, and on a busy machine much faster
 
 
 class Room(NamedTuple):
-    """Bytes of features that a device makes at one time, and that it can hold between passes."""
+    """Memory of a device, in bytes: for one block of features, and for features kept between passes."""
 
     block: int
     held: int
 
 
 class Host:
-    """NumPy and this machine's cores: arrays stay where they are."""
+    """NumPy on the CPU: `put` and `get` do nothing."""
 
     room: Room | None = None
 
@@ -31,18 +31,18 @@ class Host:
         return a
 
     def rows(self, a: Any) -> Any:
-        """What takes part in products a @ w and a.T @ v with arrays."""
+        """An operand for products a @ w and a.T @ v with arrays on the host."""
         return a
 
     def eigh(self, a: Any) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and eigenvectors of a symmetric matrix, which it overwrites, as arrays on the host."""
-        if len(a) == 1:  # for which SciPy 1.13 asks LAPACK for too little room
+        if len(a) == 1:  # SciPy 1.13 passes LAPACK too small a workspace
             return a[0].copy(), np.ones((1, 1))
         with serial_blas(len(a) <= _SMALL):
             return linalg.eigh(a, driver="evd", overwrite_a=True, check_finite=False)
 
     def exp(self, a: Any) -> Any:
-        """exp(min(a, 0)) in a's memory: rounding may leave a distance below zero."""
+        """exp(min(a, 0)) in place; a is minus a distance, which rounding can make positive."""
         np.minimum(a, 0.0, out=a)
         return np.exp(a, out=a)
 
@@ -52,7 +52,7 @@ _places: dict[str, Any] = {}
 
 
 def place_of(device: Any, fitting: bool = False) -> Any:
-    """The place that a device names; None is the host. What was fitted on a device that is not here predicts on the host."""
+    """The Host or Device of this name; None is the host. At prediction, a missing device falls back to the host."""
     if device is None:
         return HOST
     name = str(device)

@@ -1,4 +1,4 @@
-"""What learners that train themselves share: trees and networks."""
+"""The base class of hypotheses with a training loop of their own: boosted trees and networks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .base import Holdout, Hypothesis
 
 
 class Trained:
-    """What such a learner finds, in the place of an array theta.
+    """The fitted parameters of such a hypothesis, in the place of an array theta.
 
-    start: the constant scores that everything is added to. curve: the held-out task loss before each round or epoch, and
+    start: the initial, constant scores. curve: the held-out task loss before each round or epoch, and
     after the last; empty where nothing was held out.
     """
 
@@ -22,9 +22,9 @@ class Trained:
 
 
 class SelfTrained(Hypothesis):
-    """A learner that needs the risk of scores and its derivatives alone, and stops early by the task loss of a held-out part.
+    """A hypothesis with its own training loop on the risk of scores, and early stopping by held-out task loss.
 
-    `params` are what a child passes on to its library, under names that are no hyperparameters of its own.
+    `params` are passed on to the underlying library; their names differ from the hyperparameters' own.
     """
 
     early_stopping: int | None

@@ -1,4 +1,4 @@
-"""Measures that are no mean of losses but a function of such means: F over a corpus, kappa, Matthews, G-mean, entity F."""
+"""Measures that are functions of the confusion: F over a corpus, kappa, Matthews, G-mean, entity F."""
 
 from typing import TYPE_CHECKING
 

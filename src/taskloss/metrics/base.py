@@ -1,4 +1,4 @@
-"""What a measure is: a function of the confusion of outputs and labels over all examples."""
+"""The base class of measures: functions of the confusion of outputs and labels over all examples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..losses.base import name_array
 from ..registry import Part
 from .examples import flat, is_sets, read, rows_of
 
-_STEP = 1e-6  # of finite differences, relative to the whole
-_DRAWN = 1 << 24  # numbers of resampled examples that are held at one time
+_STEP = 1e-6  # of finite differences, relative to the sum of the confusion
+_DRAWN = 1 << 24  # entries of resampled arrays held in memory at a time
 
 
 class Interval(NamedTuple):
@@ -26,13 +26,14 @@ class Interval(NamedTuple):
 
 
 class Metric(Part):
-    """A function of the confusion, higher is better. A new one gives `value`, and `gradient` where it is known.
+    """A function of the confusion, higher is better. A subclass defines `value`, and `gradient` where it has a formula.
 
     The confusion of labels is a table (..., k, k) of counts or shares, [output, label]; that of label sets and of spans
-    has a table (..., labels, 2, 2) for each label or kind, [predicted, there]. A measure depends on the proportions alone.
+    is (..., labels, 2, 2), one table [predicted, present] for each label or kind. A measure depends on proportions
+    only.
 
-    Its best decisions are those of a loss: where m is smooth in the confusion C, the decisions that maximise m minimise
-    the loss -dm/dC[z, y] at their own confusion (Koyejo and others 2014, 2015; Narasimhan and others 2015).
+    Its optimal decisions are those of a loss: where m is smooth in the confusion C, the decisions that maximise m
+    minimise the loss -dm/dC[z, y] at their own confusion (Koyejo and others 2014, 2015; Narasimhan and others 2015).
     `TunedDecisionCV` finds it.
 
     References
@@ -42,7 +43,7 @@ class Metric(Part):
     Consistent multiclass algorithms for complex performance measures, 2015.
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("classes", "indicator")  # what it judges: labels, label sets, spans
+    kinds: ClassVar[tuple[str, ...]] = ("classes", "indicator")  # of labels it applies to: labels, label sets, spans
 
     # -- the function ------------------------------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ class Metric(Part):
         raise NotImplementedError
 
     def gradient(self, confusion: Any) -> np.ndarray:
-        """d value / d confusion, of the same shape; by finite differences where a measure does not say."""
+        """d value / d confusion, of the same shape; by default, by finite differences."""
         table = np.asarray(confusion, dtype=float)
         flat = table.reshape(-1, table.shape[-2] * table.shape[-1])
         out = np.empty_like(flat)
@@ -59,7 +60,7 @@ class Metric(Part):
         for i in range(flat.shape[1]):
             up, down = flat.copy(), flat.copy()
             up[:, i] += step
-            down[:, i] = np.maximum(down[:, i] - step, 0.0)  # functions may want shares that are not negative
+            down[:, i] = np.maximum(down[:, i] - step, 0.0)  # a function may not accept negative shares
             difference = np.ravel(self.value(up.reshape(table.shape))) - np.ravel(self.value(down.reshape(table.shape)))
             out[:, i] = difference / (up[:, i] - down[:, i])
         return out.reshape(table.shape)
@@ -72,7 +73,7 @@ class Metric(Part):
         """d value_of_sets / d tables."""
         return self.gradient(tables) / np.shape(tables)[-3]
 
-    # -- what it judges ----------------------------------------------------------------------------------------------
+    # -- labels and predictions ----------------------------------------------------------------------------------------
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None, *, labels: Any = None) -> float:
         """The measure of predictions.
@@ -98,7 +99,7 @@ class Metric(Part):
         *,
         labels: Any = None,
     ) -> Interval:
-        """The measure with a bootstrap confidence interval, of percentiles, over examples (for spans, sequences).
+        """The measure with a percentile bootstrap confidence interval over examples (for spans, over sequences).
 
         Examples
         --------
@@ -120,11 +121,11 @@ class Metric(Part):
         return Interval(metric.number(examples.value(metric, examples.confusion(z))), float(low), float(high))
 
     def bind_names(self, labels: np.ndarray) -> Metric:
-        """The same measure with what it can learn from the labels, in the order of the confusion's columns."""
+        """The measure bound to the labels, in the order of the confusion's columns."""
         return self
 
     def scheme(self) -> str | None:
-        """The scheme of tags whose spans are judged; None where no spans are."""
+        """The tagging scheme of a measure of spans; None for other measures."""
         return None
 
     def scorer(self) -> MetricScorer:
@@ -132,14 +133,14 @@ class Metric(Part):
         return MetricScorer(self)
 
     def number(self, value: Any) -> float:
-        """A value as a number, or one clear sentence where it is none."""
+        """A value as a float; ValueError where it is not finite."""
         if not np.isfinite(value):
             raise ValueError(f"{self!r} is {float(value)} on these examples: it must return a finite number.")
         return float(value)
 
 
 class MetricScorer:
-    """scorer(estimator, X, y) = the measure of estimator.predict(X); labels are the estimator's, also where y lacks some."""
+    """scorer(estimator, X, y) = the measure of estimator.predict(X); with the estimator's labels, also those not in y."""
 
     def __init__(self, metric: Metric):
         self.metric = metric
@@ -150,7 +151,7 @@ class MetricScorer:
             return self.metric(rows_of(X, y), rows_of(X, z), sample_weight)
         fitted = getattr(estimator, "best_estimator_", estimator)
         fitted = fitted[-1] if hasattr(fitted, "steps") else fitted
-        if isinstance(getattr(fitted, "labels_", None), SequenceLabels):  # positions count, each by itself
+        if isinstance(getattr(fitted, "labels_", None), SequenceLabels):  # each position counts as an example
             y, z = flat(y), flat(z)
         classes = getattr(estimator, "classes_", None)
         if classes is None or np.ndim(classes) != 1 or is_sets(y):

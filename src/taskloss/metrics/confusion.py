@@ -1,4 +1,4 @@
-"""Measures of one table of outputs against labels."""
+"""Measures that are functions of the confusion of outputs and labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from .base import Metric
 
-_LEAST_RECALL = 1e-3  # below which the geometric mean's slope is taken from there: at zero it has none
+_LEAST_RECALL = (
+    1e-3  # recall at which the geometric mean is differentiated where recall is below: at zero it has no derivative
+)
 
 
 def _table(confusion: Any) -> np.ndarray:
@@ -20,7 +22,7 @@ def _table(confusion: Any) -> np.ndarray:
 
 
 def ratio(above: Any, below: Any) -> np.ndarray:
-    """above / below, and zero where there is nothing below."""
+    """above / below, and zero where below is zero."""
     return np.where(below > 0, above / np.where(below > 0, below, 1.0), 0.0)
 
 
@@ -99,13 +101,13 @@ class Matthews(Metric):
         total = np.asarray(confusion, dtype=float).sum((-1, -2))[..., None, None]
         r, c = table.sum(-1)[..., :, None], table.sum(-2)[..., None, :]
         scale = ratio(1.0, np.sqrt(own * other))
-        if not scale.all():  # all outputs, or labels, the same: the slope of the covariance alone
+        if not scale.all():  # all outputs, or all labels, equal: use the gradient of the covariance alone
             scale = np.where(scale > 0, scale, 1.0)
         value = both * scale
         slope = np.eye(table.shape[-1]) - np.swapaxes(c, -1, -2) - np.swapaxes(r, -1, -2)
         own_slope, other_slope = -2 * r * ratio(1.0, own)[..., None, None], -2 * c * ratio(1.0, other)[..., None, None]
         slope = scale[..., None, None] * slope - value[..., None, None] / 2 * (own_slope + other_slope)
-        # The measure depends on proportions: along the table itself it does not change.
+        # The measure is homogeneous of degree zero in the table, so that its gradient is orthogonal to it.
         return (slope - (slope * table).sum((-1, -2), keepdims=True)) / np.where(total > 0, total, 1.0)
 
 
@@ -150,7 +152,7 @@ class Kappa(Metric):
         r, c = table.sum(-1), table.sum(-2)
         chance = np.einsum("...z,zy,...y->...", r, w, c)[..., None, None]
         slope = (c @ w.T)[..., :, None] + (r @ w)[..., None, :]
-        # Without any disagreement by chance, towards less weight: the ratio has no slope there.
+        # With no disagreement by chance the ratio has no gradient: use the direction of less weight.
         return np.where(
             chance > 0, -ratio(found + total * w, chance) + total * found * slope * ratio(1.0, chance**2), -w
         )
@@ -159,7 +161,7 @@ class Kappa(Metric):
 class OfConfusion(Metric):
     """Any function of the confusion: function(table) of one k x k table of shares [output, label], higher is better.
 
-    Its slopes are found by finite differences. A callable that takes tables (..., k, k) at once is `vectorised`.
+    Its gradient is by finite differences. A callable that takes tables (..., k, k) at once is `vectorised`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Labels, label sets and tagged sequences with predictions beside them, and the confusion that they add up to."""
+"""Labels, label sets and tagged sequences with predictions, and their confusion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Examples:
     """Known labels, as codes, with weights that sum to one; outputs are codes of the same shape.
 
-    A child says what each example adds to the cells of the confusion, whose shape is `shape`.
+    A subclass defines the contribution of each example to the cells of the confusion, of shape `shape`.
     """
 
     shape: tuple[int, ...]
@@ -32,23 +32,23 @@ class Examples:
         return len(self.weights)
 
     def share(self, rows: np.ndarray) -> float:
-        """Of the weight, that some of the examples have."""
+        """The total weight of some of the examples."""
         return float(self.weights[rows].sum())
 
     def statistics(self, z: np.ndarray) -> Any:
-        """What each example adds to each cell, (examples, cells), sparse."""
+        """The contribution of each example to each cell, sparse, (examples, cells)."""
         raise NotImplementedError
 
     def take(self, rows: np.ndarray) -> Self:
-        """Some of the examples."""
+        """The examples at these rows."""
         raise NotImplementedError
 
     def confusion(self, z: np.ndarray) -> np.ndarray:
-        """Of outputs against the labels."""
+        """The confusion of outputs and labels."""
         return np.asarray(self.weights @ self.statistics(z)).reshape(self.shape)
 
     def resampled(self, z: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
-        """The confusions of so many bootstrap samples."""
+        """The confusions of `size` bootstrap samples."""
         n = len(self)
         counts = rng.multinomial(n, np.full(n, 1 / n), size) * (self.weights * n)
         return np.asarray(counts @ self.statistics(z)).reshape(size, *self.shape)
@@ -79,7 +79,7 @@ class Labelled(Examples):
     def resampled(self, z: np.ndarray, rng: np.random.Generator, size: int) -> np.ndarray:
         if np.ptp(self.weights) > 1e-12 * self.weights.max():
             return super().resampled(z, rng, size)
-        # Without weights all that counts of a sample is how many of its examples are in each cell.
+        # With equal weights, the counts of cells in a bootstrap sample are multinomial.
         cells = self.confusion(z).ravel()
         return rng.multinomial(len(self), cells / cells.sum(), size).reshape(size, *self.shape)
 
@@ -105,7 +105,7 @@ class Sets(Examples):
 
 
 class Tagged(Examples):
-    """Sequences of tags, as codes of packed nodes, and the spans that they make; no span is counted as rightly left out."""
+    """Sequences of tags, as codes of packed nodes, and their spans; true negatives are not counted."""
 
     def __init__(self, forest: Forest, y: np.ndarray, scheme: Scheme, weights: np.ndarray):
         self.forest, self.y, self.scheme, self.weights = forest, y, scheme, weights / weights.sum()
@@ -121,7 +121,7 @@ class Tagged(Examples):
 
 
 def _ones(cells: np.ndarray, width: int) -> Any:
-    """One in each of these cells, row by row."""
+    """A sparse matrix with a one in each of these cells, by row."""
     n, per_row = cells.shape
     return sparse.csr_array((np.ones(cells.size), cells.ravel(), per_row * np.arange(n + 1)), shape=(n, width))
 
@@ -186,7 +186,7 @@ def flat(y: Any) -> np.ndarray:
 
 
 def rows_of(X: Any, y: Any) -> Any:
-    """Labels of packed sequences, one list for each."""
+    """Labels of packed sequences, one array per sequence."""
     if isinstance(X, Packed) and np.ndim(y) == 1:
         return np.split(np.asarray(y), np.asarray(X.offsets)[1:-1])
     return y

@@ -12,18 +12,18 @@ from .confusion import _table, ratio
 
 
 class FMeasure(Metric):
-    """F over all examples: (1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), of each label and averaged, or of the sums.
+    """F over all examples: (1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), averaged over labels, or of the summed counts.
 
     "macro" is the mean of the labels' own F, "micro" F of the counts of all labels together: a ratio of linear functions
     of the confusion. A label that neither occurs nor is predicted has F = 0. It equals sklearn's fbeta_score with that
-    average. `losses.FBeta` is another thing, the mean F of each example.
+    average. `losses.FBeta` differs: it is the mean over examples of each example's F.
 
     Parameters
     ----------
     beta : weight of recall.
     average : "macro" or "micro".
-    without : labels that do not count as found, such as "none" or "other"; with one label per example "micro" needs it, and
-        is accuracy without. Also the label whose opposite is the only positive one of two.
+    without : negative labels, left out of the counts, such as "none" or "other". With one label per example, "micro"
+        without it is accuracy. Of two labels, the negative one.
     """
 
     name = "f-measure"
@@ -37,11 +37,11 @@ class FMeasure(Metric):
     def examples(cls) -> list[Self]:
         return [cls(), cls(2.0, "micro"), cls(0.5)]
 
-    # Positions of the labels that count, once these are known; None counts all.
+    # Mask of the labels that count, set by bind_names; None for all.
     places: np.ndarray | None = None
 
     def bind_names(self, labels: np.ndarray) -> FMeasure:
-        """The same measure, which knows the places of the labels that count."""
+        """The measure with the mask of the labels that count."""
         without = [self.without] if isinstance(self.without, str) else list(self.without)
         unknown = [label for label in without if label not in labels.tolist()]
         if unknown:
@@ -59,7 +59,7 @@ class FMeasure(Metric):
         return float(self.beta) ** 2
 
     def _f(self, right: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
-        """F of numbers along the last axis, one for each label."""
+        """F from counts with labels along the last axis."""
         square, places = self._square(), slice(None) if self.places is None else self.places
         right, predicted, true = (x[..., places] for x in (right, predicted, true))
         if self.average == "micro":
@@ -100,13 +100,13 @@ class FMeasure(Metric):
 
 
 class EntityF(FMeasure):
-    """F of the spans that tags make: a span is right where its first and last position and its kind are.
+    """F of spans in sequences of tags: a span is right if its first and last position and its kind are.
 
     As conlleval counts: "micro" over all kinds, or the "macro" mean over kinds. y is a list of tag sequences.
 
     Parameters
     ----------
-    scheme : "BIO" or "BIOES" (BILOU's letters are known).
+    scheme : "BIO" or "BIOES" (BILOU's letters are accepted).
     beta, average : as in `FMeasure`.
 
     Examples

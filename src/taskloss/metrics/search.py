@@ -1,4 +1,4 @@
-"""The costs whose decisions are best for a measure, on held-out moments."""
+"""The costs whose decisions maximise a measure on held-out moments."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .base import Metric
 from .tallies import Tally, plain_costs
 
 _MOST = 30  # steps of one ascent
-_STEPS = np.linspace(0, 1, 17)[1:-1]  # of a line search, which is refined once
-_ROUNDS = 2  # of prices for all outputs
-_PRICED_OUTPUTS = 128  # labels up to which each has a price: the work grows with their cube
-_GAIN = 1e-7  # by which a step must raise the measure
+_STEPS = np.linspace(0, 1, 17)[1:-1]  # of the line search's grid, refined once
+_ROUNDS = 2  # of coordinate ascent over the prices of outputs
+_PRICED_OUTPUTS = 128  # outputs up to which prices are tuned: the work is cubic in their number
+_GAIN = 1e-7  # least increase of the measure for a step to count
 
 
 class Found(NamedTuple):
-    """Costs, the value of their decisions, and an upper bound on what a concave measure could still gain, also by chance."""
+    """Costs, the measure of their decisions, and the Frank-Wolfe gap, which for a concave measure bounds any further gain."""
 
     costs: np.ndarray
     value: float
@@ -26,16 +26,15 @@ class Found(NamedTuple):
 
 
 def search(metric: Metric, tally: Tally, observed: bool = False, starts: Sequence[np.ndarray] = ()) -> Found:
-    """Decisions by -dm/dC at a confusion C, and C moved towards theirs, until the measure m stops rising.
+    """Ascent on the measure m: decide by the costs -dm/dC at a confusion C, move C towards that of the decisions, repeat.
 
     With full steps this is Dinkelbach's iteration where m is a ratio of linear functions of C (its slope is that of the
-    numerator less m times the denominator), which reaches the maximum; one step where m is linear. With shorter ones, which
-    mix decisions, it is Frank-Wolfe, which reaches the maximum of a concave m. For any other it is an ascent over
-    supporting losses, from several starts. The costs that are kept are those of the best decisions on the way, without
-    mixing.
+    numerator less m times the denominator), which reaches the maximum; one step where m is linear. With shorter steps,
+    which mix decisions, it is Frank-Wolfe, which reaches the maximum of a concave m. For any other m it is a local
+    ascent, from several starts. The result is the costs of the best unmixed decisions.
 
-    observed: C against the known labels, in the place of the expected one under the moments. What moments say of an output
-    may then be wrong, and a price for each output is looked for, too, one after the other.
+    observed: use C against the known labels instead of the expected C under the moments. As the moments may then be
+    miscalibrated, a price for each output is tuned as well, by coordinate ascent.
     """
     confusion = tally.confusion if observed else tally.expected
     found: Found | None = None
@@ -73,7 +72,7 @@ def _ascend(metric: Metric, tally: Tally, confusion: object, costs: np.ndarray) 
 
 
 def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
-    """A price for each output in turn, as long as the measure rises against the known labels."""
+    """Coordinate ascent over the prices of outputs, on the measure against the known labels."""
     costs, value = np.array(found.costs), found.value
     outputs = tally.shape[0]
     if costs.ndim == 2 and outputs > _PRICED_OUTPUTS:
@@ -95,7 +94,7 @@ def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
 def _best_price(
     metric: Metric, tally: Tally, risks: np.ndarray, j: int, here: np.ndarray
 ) -> tuple[float, float, np.ndarray]:
-    """The price of output j of largest value, that value, and its confusion; looked for twice, the second time near the first."""
+    """The price of output j that maximises the measure, the measure and its confusion; by grid search, refined once."""
     between, best = (-np.inf, np.inf), (0.0, -np.inf, here)
     for _ in range(2):
         prices, tables = tally.priced(risks, j, here, between)
@@ -110,7 +109,7 @@ def _best_price(
 
 
 def _line_search(metric: Metric, tally: Tally, here: np.ndarray, there: np.ndarray) -> tuple[float, float]:
-    """The step from here to there of largest value, and that value."""
+    """The step from here to there that maximises the measure, and the measure."""
     steps = _STEPS
     best, value = 0.0, -np.inf
     for width in (1.0, 1 / len(_STEPS)):
@@ -124,7 +123,7 @@ def _line_search(metric: Metric, tally: Tally, here: np.ndarray, there: np.ndarr
 
 
 class Choice(NamedTuple):
-    """Costs, by which confusion they were found, the value to expect on new data, and that of the costs at hand."""
+    """Costs, the confusion by which they were found, the cross-validated measure, and that of the estimator's own costs."""
 
     costs: np.ndarray
     criterion: str
@@ -133,11 +132,11 @@ class Choice(NamedTuple):
 
 
 def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> Choice:
-    """Costs found on all examples, in the way that does best on folds which take no part in finding them.
+    """Costs found on all examples, by the criterion with the best cross-validated measure.
 
-    The expected confusion has less noise and is the first choice; the observed one, and the costs at hand, are taken where
-    they do better by more than two standard errors (of the jackknife over folds). Where what the moments claim is further
-    than that from what is seen, they are badly calibrated and have no such advantage.
+    The expected confusion has less variance and is the default; the observed one, or the estimator's own costs, must be
+    better by two standard errors (of the jackknife over folds). Where the expected measure is further than that from
+    the observed one, the moments are badly calibrated, and any improvement is enough.
     """
     ways = {"expected": False, "observed": True}
     parts = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in np.unique(folds)]
@@ -165,6 +164,6 @@ def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> 
 
 
 def _error(left: np.ndarray) -> float:
-    """The standard error by the jackknife, of a number without each fold."""
+    """The jackknife standard error, from the values with one fold left out."""
     n = len(left)
     return float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum()))

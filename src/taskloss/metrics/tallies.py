@@ -1,4 +1,4 @@
-"""Held-out moments beside known labels: what any costs would decide there, and the confusion of that."""
+"""Held-out moments with known labels: the decisions of any costs on them, and their confusion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..polytopes._forest import Forest
 from ..polytopes._spans import Spans, best_spans
 from .examples import Labelled, Sets
 
-_PRICES = 48  # of an output that are compared at a time
+_PRICES = 48  # of an output compared in one grid search
 _THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
 
 Range = tuple[float, float]
@@ -32,20 +32,20 @@ class LabelTally(Labelled):
         return np.argmin(self.p @ costs.T, axis=1)
 
     def expected(self, z: np.ndarray) -> np.ndarray:
-        """The confusion that the laws say the outputs have."""
+        """The expected confusion of the outputs under the laws."""
         chosen = sparse.csr_array((self.weights, (z, np.arange(len(z)))), shape=(self.k, len(z)))
         return np.asarray(chosen @ self.p)
 
     def risks(self, costs: np.ndarray) -> np.ndarray:
-        """What decisions compare, to which prices are added."""
+        """The expected cost of each output, to which prices are added."""
         return self.p @ costs.T
 
     def add(self, risks: np.ndarray, j: int, price: float) -> None:
-        """A price for output j, in place."""
+        """Add a price to output j, in place."""
         risks[:, j] += price
 
     def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
-        """Prices in a range that could be added to output j, and the confusions that each would lead to from the present one."""
+        """Candidate prices of output j in a range, and the confusion that each leads to."""
         own = risks[:, j].copy()
         risks[:, j] = np.inf
         runner = np.argmin(risks, axis=1)
@@ -54,20 +54,20 @@ class LabelTally(Labelled):
         prices, below = _cut(margins, between)
         cells = (below * self.k + runner) * self.k + self.y
         parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
-        stay = _above(parts)  # what output j has at each price, by the output that it would have without
+        stay = _above(parts)  # weight that keeps output j at each price, by the second-best output
         tables = parts.sum(0) - stay
         tables[:, j] += stay.sum(1)
-        return prices, np.maximum(tables, 0.0)  # what rounding leaves below zero
+        return prices, np.maximum(tables, 0.0)  # against rounding
 
     def starts(self) -> list[np.ndarray]:
-        """Costs to begin a search from: 0-1 loss, and rare labels dearer."""
+        """Initial costs of a search: 0-1 loss, and 0-1 loss weighted by inverse frequency of the labels."""
         wrong = 1 - np.eye(self.k)
         count = np.bincount(self.y, self.weights, self.k)
         return [wrong, wrong / np.maximum(count, 1 / (len(self) + 1))]
 
 
 class SetTally(Sets):
-    """The probability q of each label for each example; costs are a table [predicted, there] for each label."""
+    """The probability q of each label for each example; costs are a table [predicted, present] for each label."""
 
     def __init__(self, y: np.ndarray, weights: np.ndarray, q: np.ndarray):
         super().__init__(y, weights)
@@ -77,7 +77,7 @@ class SetTally(Sets):
         return type(self)(self.y[rows], self.weights[rows], self.q[rows])
 
     def decide(self, costs: np.ndarray) -> np.ndarray:
-        gain = costs[:, 0] - costs[:, 1]  # of predicting the label, by whether it is there
+        gain = costs[:, 0] - costs[:, 1]  # of predicting the label, by whether it is present
         return (gain[:, 0] * (1 - self.q) + gain[:, 1] * self.q > 0).astype(np.int64)
 
     def confusion(self, z: np.ndarray) -> np.ndarray:
@@ -113,9 +113,9 @@ class SetTally(Sets):
 
 
 class SpanTally:
-    """The spans that tagged sequences may have, with their probabilities q; costs are a table [predicted, there] for each kind.
+    """Candidate spans of tagged sequences, with probabilities q; costs are a table [predicted, present] for each kind.
 
-    An output is which of the spans are predicted; what is rightly left out has no count and costs nothing.
+    An output is a mask of the predicted spans; true negatives are not counted and cost nothing.
     """
 
     def __init__(
@@ -209,14 +209,14 @@ class SpanTally:
 
 
 def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a missed span costs beside a right one, and what a spurious one does."""
+    """The cost of a missed span relative to a found one, and of a spurious span."""
     return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
 
 
 def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Prices in a range, halfway between some of what examples would pay, and how many of them each example would.
+    """Candidate prices in a range, midpoints of examples' margins, and for each example the number below its margin.
 
-    They lie closer at both ends, where the few examples are that rare outputs are about.
+    They are denser at both ends, which decide for rare outputs.
     """
     some = np.sort(margins[(margins >= between[0]) & (margins <= between[1])])
     values = np.unique(some)
@@ -229,7 +229,7 @@ def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _above(parts: np.ndarray) -> np.ndarray:
-    """Sums over all parts after each but the last."""
+    """Sums over the parts after each one but the last."""
     return np.cumsum(parts[::-1], axis=0)[::-1][1:]
 
 
@@ -237,6 +237,6 @@ Tally = LabelTally | SetTally | SpanTally
 
 
 def plain_costs(costs: np.ndarray) -> np.ndarray:
-    """Costs that decide alike, with the best output of each label free and the dearest mistake at one."""
+    """Equivalent costs, shifted and scaled: zero for the best output of each label, one for the worst mistake."""
     costs = costs - costs.min(axis=-2, keepdims=True)
     return costs / max(costs.max(), 1e-300)

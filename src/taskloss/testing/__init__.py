@@ -1,6 +1,6 @@
-"""Checks for parts of one's own: the laws that every loss, polytope, surrogate and hypothesis obeys.
+"""Checks of user-defined parts against the laws that every loss, polytope, surrogate and hypothesis obeys.
 
-The library's own tests run the same functions over all its parts.
+The library's tests run the same functions over all its parts.
 
 >>> import taskloss as tl
 >>> from taskloss.testing import check_loss

@@ -1,4 +1,4 @@
-"""Laws of hypotheses within the objective: a hypothesis's scores through the risk of a surrogate, as a function of theta."""
+"""Laws of hypotheses within the objective: the risk of a surrogate at a hypothesis's scores, as a function of theta."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ALPHA = 0.05
 
 
 def somewhere(objective: PenalisedRisk, rng: Any, scale: float = 0.02) -> np.ndarray:
-    """Parameters near the start, where ordered scores are in order at every x."""
+    """Random parameters near the start, where ordered scores are in order at every x."""
     return objective.flatten(objective.start + scale * rng.normal(size=objective.start.shape))
 
 
 def derivatives(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
-    """The value is the definition's, the gradient its slope, and products with the Hessian the gradient's."""
+    """The value equals its definition; gradient and Hessian products equal finite differences."""
     f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
     rng = np.random.default_rng(4)
     theta = somewhere(f, rng)
@@ -41,13 +41,13 @@ def derivatives(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
     slopes = np.einsum("pb,pb->b", gradient, direction)
     close(slopes, (up[0] - down[0]) / (2 * step), "the slope by the gradient", rtol=1e-5, atol=1e-8)
     product = f.hessian(theta)(direction)
-    # a surrogate from h alone takes second derivatives by differences of its own
+    # a surrogate given by h alone computes second derivatives by finite differences
     close(product, (up[1] - down[1]) / (2 * step), "the Hessian's product", atol=2e-4 * np.abs(product).max())
     holds(np.einsum("pb,pb->b", direction, product) >= -1e-10, "the Hessian is not positive semidefinite")
 
 
 def threads(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
-    """Threads and compiled passes change nothing, and are bit-equal at a given number of threads."""
+    """Threads and compiled passes agree with the plain pass, and are bit-equal at a given number of threads."""
     plain = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
     theta = somewhere(plain, np.random.default_rng(5))
     value, gradient = plain.value_and_gradient(theta)
@@ -57,12 +57,12 @@ def threads(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
         close(found[0], value, "the value on threads", rtol=1e-11, atol=0.0)
         close(found[1], gradient, "the gradient on threads", atol=1e-11)
         again = PenalisedRisk(hypothesis, inputs, risk, ALPHA, executor).value_and_gradient(theta)
-        holds(np.array_equal(found[1], again[1]), "the same threads give other bits")
+        holds(np.array_equal(found[1], again[1]), "two passes with the same number of threads are not bit-equal")
         close(other.hessian(theta)(theta), plain.hessian(theta)(theta), "the Hessian on threads", atol=1e-10)
 
 
 def parts(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
-    """Parts of the data add up to the whole, in any order of the examples."""
+    """Risks of parts of the data sum to the whole, in any order of the examples."""
     f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
     theta = f.unflatten(somewhere(f, np.random.default_rng(6)))
     whole = risk.value_and_gradient(hypothesis.predict(theta, inputs))[0]
@@ -80,7 +80,7 @@ def parts(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
 
 
 def shifts(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
-    """The risk around given scores is the risk, and gradients in the memory of the scores are the gradients."""
+    """The risk shifted by given scores, and the gradient computed in place, equal the plain ones."""
     f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
     theta = f.unflatten(somewhere(f, np.random.default_rng(8)))
     v = hypothesis.predict(theta, inputs)
@@ -100,7 +100,7 @@ def _same(a: Any, b: Any, what: str) -> None:
 
 
 def preconditioning(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
-    """The preconditioner is symmetric and positive."""
+    """The preconditioner is symmetric and positive definite."""
     f = PenalisedRisk(hypothesis, inputs, risk, ALPHA)
     theta = somewhere(f, np.random.default_rng(9))
     apply = f.preconditioner(theta)
@@ -119,7 +119,7 @@ WAIST: dict[str, Law] = {
 
 
 def _within_rows(name: str) -> Law:
-    """A law of the waist for a hypothesis alone, with two surrogates on rows."""
+    """A law of WAIST for a hypothesis alone, with two surrogates on rows."""
 
     def law(hypothesis: Hypothesis, X: np.ndarray) -> None:
         applies(not hypothesis.trained, "it is trained as a whole, and has no objective in theta")
@@ -135,7 +135,7 @@ def _within_rows(name: str) -> Law:
 
 
 def rows(hypothesis: Hypothesis, X: np.ndarray) -> None:
-    """The scores of an example do not depend on the examples beside it."""
+    """The scores of an example do not depend on the other examples."""
     applies(not hypothesis.trained, "it is trained as a whole")
     weights, codes = np.ones(len(X)), np.arange(len(X)) % 3
     bound = hypothesis.bind(X, weights)
@@ -151,7 +151,7 @@ LAWS: dict[str, Law] = {**{name: _within_rows(name) for name in WAIST}, "rows": 
 
 
 def check_hypothesis(hypothesis: Any, X: Any = None) -> dict[str, str]:
-    """Check a hypothesis of one's own against the laws of the objective; results as those of `check_loss`.
+    """Check a user-defined hypothesis against the laws of the objective; results as those of `check_loss`.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def _pairs(loss: Loss) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn(size: int, seed: int = 0, rows: int = 120) -> np.ndarray:
-    """Vectors of many kinds: spread, small, with ties, zero, and at corners."""
+    """Test vectors: uniform, small, with ties, zero, and constant."""
     rng = np.random.default_rng(seed)
     kinds = [
         rng.uniform(-1, 1, (rows, size)),
@@ -38,7 +38,7 @@ def decomposition(loss: Loss) -> None:
 
 
 def expected_loss(loss: Loss) -> None:
-    """bayes_risk at the moments of a law is the mean of the losses under it."""
+    """bayes_risk at the moments of a law is the mean loss under it."""
     y = loss.labels()
     law = np.random.default_rng(0).dirichlet(np.ones(len(y)), 6)
     mu = law @ loss.phi(y)
@@ -58,15 +58,15 @@ def decoding(loss: Loss) -> None:
 def hull(loss: Loss) -> None:
     """The vertices of the polytope are the embedded labels."""
     phi, vertices = loss.phi(loss.labels()), loss.polytope.vertices()
-    embedded, corners = ({tuple(row) for row in points.round(9)} for points in (phi, vertices))
+    embedded, expected = ({tuple(row) for row in points.round(9)} for points in (phi, vertices))
     holds(
-        embedded == corners,
-        f"the polytope has {len(corners - embedded)} vertices that are no label's phi, and lacks {len(embedded - corners)}",
+        embedded == expected,
+        f"the polytope has {len(expected - embedded)} vertices that are no label's phi, and lacks {len(embedded - expected)}",
     )
 
 
 def one_byte(loss: Loss) -> None:
-    """phi in bytes is phi, where the loss says that its entries are small integers."""
+    """phi in int8 equals phi, where the loss declares small integer entries."""
     applies(loss.integral_phi, "phi is not integral")
     y = loss.labels()
     close(loss.phi(y, dtype=np.int8), loss.phi(y), "phi in one byte", atol=0.0)
@@ -79,7 +79,7 @@ def largest(loss: Loss) -> None:
 
 
 def priced(loss: Loss) -> list[np.ndarray]:
-    """Costs per example, for six, of each kind that the loss takes."""
+    """Random costs of six examples, of each shape that the loss takes."""
     rng = np.random.default_rng(3)
     if loss.kind == "classes":
         return [rng.normal(size=(6, *loss.matrix().shape)), rng.normal(size=(6, len(loss.matrix())))]
@@ -89,9 +89,9 @@ def priced(loss: Loss) -> list[np.ndarray]:
 
 
 def costs(loss: Loss) -> None:
-    """With costs per example, expected ones are means of realised ones, and decode finds the least."""
+    """With costs per example, the expected cost is the mean of realised costs, and decode minimises it."""
     kinds = priced(loss)
-    applies(bool(kinds), "costs per example are said otherwise for this kind")
+    applies(bool(kinds), "costs per example have another form for this kind of output")
     rng, labels, z = np.random.default_rng(4), loss.labels(), loss.outputs()
     law = rng.dirichlet(np.ones(len(labels)), 6)
     mu = law @ loss.phi(labels)
@@ -99,7 +99,7 @@ def costs(loss: Loss) -> None:
         known = loss.probabilities(mu)
     except ValueError:
         known = None
-    applies(known is not None, "a law is not fixed by its moments here")
+    applies(known is not None, "moments do not determine the law")
     for prices in kinds:
         some = z[rng.integers(0, len(z), 6)]
         each = np.stack([loss.realised(some, np.repeat(y[None], 6, axis=0), prices) for y in labels], axis=1)
@@ -125,7 +125,7 @@ LAWS: dict[str, Law] = {
 
 
 def check_loss(loss: Any) -> dict[str, str]:
-    """Check a loss of one's own against the laws of losses, on all its outputs and labels.
+    """Check a user-defined loss against the laws of losses, on all its outputs and labels.
 
     Parameters
     ----------
@@ -138,6 +138,6 @@ def check_loss(loss: Any) -> dict[str, str]:
     Raises
     ------
     BrokenLawError
-        that names every law that does not hold, with what was found and what should be.
+        that names every law that does not hold, with the value found and the value expected.
     """
     return run(Loss.resolve(loss), LAWS)

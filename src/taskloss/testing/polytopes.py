@@ -33,7 +33,7 @@ def covariance(part: Polytope) -> None:
 
 
 def entropy(part: Polytope) -> None:
-    """The entropy is minus the conjugate of the log-partition: Fenchel's equality at marginals, his inequality elsewhere."""
+    """The entropy is minus the conjugate of the log-partition: equality at marginals, Fenchel's inequality elsewhere."""
     rng = np.random.default_rng(1)
     v = rng.normal(size=(6, part.size))
     mu = part.marginals(v)
@@ -102,7 +102,7 @@ LAWS: dict[str, Law] = {
 
 
 def check_polytope(polytope: Any) -> dict[str, str]:
-    """Check a polytope of one's own against the laws of polytopes; arguments and results as those of `check_loss`.
+    """Check a user-defined polytope against the laws of polytopes; arguments and results as those of `check_loss`.
 
     Parameters
     ----------

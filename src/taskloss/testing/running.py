@@ -1,4 +1,4 @@
-"""Running laws on a part, and saying which do not hold."""
+"""Run laws on a part and report those that do not hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Law = Callable[..., None]
 
 
 class BrokenLawError(AssertionError):
-    """A part does not obey laws of its kind; `broken` has what was found, by law."""
+    """Raised for a part that breaks laws of its kind; `broken` maps each to what was found."""
 
     def __init__(self, message: str, broken: dict[str, str]):
         super().__init__(message)
@@ -19,7 +19,7 @@ class BrokenLawError(AssertionError):
 
 
 class NotApplicableError(Exception):
-    """A law that says nothing of this part."""
+    """Raised by a law that does not apply to the part."""
 
 
 def run(part: Any, laws: Mapping[str, Law], **options: Any) -> dict[str, str]:
@@ -42,12 +42,12 @@ def run(part: Any, laws: Mapping[str, Law], **options: Any) -> dict[str, str]:
 
 
 def said(law: Law) -> str:
-    """The first sentence of a law."""
+    """The first line of a law's docstring."""
     return (law.__doc__ or law.__name__).strip().splitlines()[0].rstrip(".")
 
 
 def close(found: Any, expected: Any, what: str, rtol: float = 0.0, atol: float = 1e-9) -> None:
-    """Arrays that agree, or an AssertionError that says by how much they do not."""
+    """AssertionError, with the first difference, unless the arrays agree."""
     found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
     if found.shape != expected.shape:
         raise AssertionError(f"{what} has shape {found.shape}, and should have {expected.shape}")
@@ -60,13 +60,13 @@ def close(found: Any, expected: Any, what: str, rtol: float = 0.0, atol: float =
 
 
 def holds(condition: Any, what: str) -> None:
-    """A condition that is true throughout."""
+    """AssertionError unless the condition holds everywhere."""
     if not np.all(condition):
         raise AssertionError(what)
 
 
 def applies(condition: bool, reason: str) -> None:
-    """Leave a law that says nothing of this part."""
+    """NotApplicableError unless the condition holds."""
     if not condition:
         raise NotApplicableError(reason)
 

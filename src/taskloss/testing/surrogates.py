@@ -19,7 +19,7 @@ TOLERANCE = 1e-7
 
 
 def domain_of(part: Surrogate) -> Polytope:
-    """A polytope of moments to draw from, also for surrogates defined everywhere."""
+    """A polytope of moments to sample from, also for surrogates with D = R^k."""
     return part.example_domain
 
 
@@ -30,7 +30,7 @@ def moments(part: Surrogate, rng: Any, rows: int = 6) -> np.ndarray:
 
 
 def scores(part: Surrogate, rng: Any, rows: int = 6) -> np.ndarray:
-    """Random scores, in order where order is asked."""
+    """Random scores, sorted for surrogates of ordered scores."""
     v = rng.normal(scale=1.5, size=(rows, part.size or domain_of(part).size))
     return np.sort(v, axis=-1) if part.ordered else v
 
@@ -47,12 +47,12 @@ def numeric_gradient(function: Callable[[np.ndarray], np.ndarray], v: np.ndarray
 
 
 def _off_kinks(part: Surrogate, v: np.ndarray) -> np.ndarray:
-    """Margins that are not calibrated have kinks at -1 and 1."""
+    """Scores moved away from the kinks at -1 and 1 of margins that are not calibrated."""
     return v if part.calibrated else np.where(np.abs(np.abs(v) - 1) < 0.05, v + 0.1, v)
 
 
 def gradient(part: Surrogate, tolerance: float = TOLERANCE) -> None:
-    """The gradient is that of the value, at moments and at labels."""
+    """The gradient equals finite differences of the value, at moments and at labels."""
     rng = np.random.default_rng(0)
     v = _off_kinks(part, scores(part, rng))
     for phi in (moments(part, rng), domain_of(part).vertices()[rng.integers(0, 2, 6)]):
@@ -61,7 +61,7 @@ def gradient(part: Surrogate, tolerance: float = TOLERANCE) -> None:
 
 
 def hessian(part: Surrogate, tolerance: float = TOLERANCE) -> None:
-    """Products with the Hessian are derivatives of the gradient."""
+    """Hessian products equal finite differences of the gradient."""
     applies(part.smooth, "there is no second derivative")
     rng = np.random.default_rng(1)
     v, phi = _off_kinks(part, scores(part, rng)), moments(part, rng)
@@ -72,7 +72,7 @@ def hessian(part: Surrogate, tolerance: float = TOLERANCE) -> None:
 
 
 def constancy(part: Surrogate, tolerance: float = TOLERANCE) -> None:
-    """h is the same at every label where the surrogate says so."""
+    """h is equal at all labels, where the surrogate declares it."""
     applies(part.constant_on_vertices, "h may differ between labels")
     values = part.potential(domain_of(part).vertices())
     close(values, np.full_like(values, values[0]), "h at the vertices", atol=1e-12)
@@ -153,11 +153,11 @@ def convexity(part: Surrogate, tolerance: float = TOLERANCE) -> None:
 
 
 def large_scores(part: Surrogate, tolerance: float = TOLERANCE) -> None:
-    """Scores of 1e4 give finite gradients, and values that are no NaN."""
+    """Scores of 1e4 give finite gradients, and values that are not NaN."""
     size = part.size or 3
     v = 1e4 * np.array([np.linspace(-1, 1, size), np.linspace(0.5, 1, size), np.linspace(-1, -0.5, size)])
     if tolerance > TOLERANCE and part.domain is not None:
-        v = v / 1e3  # a numerical inverse link reaches as far as the potential's own digits do
+        v = v / 1e3  # a numerical inverse link is limited by the precision of the potential
     phi = domain_of(part).vertices()[:3]
     with np.errstate(over="raise", invalid="raise"):
         value, slope = part.value_and_gradient(v, np.resize(phi, (3, phi.shape[1])))
@@ -174,7 +174,7 @@ def copies(part: Surrogate, tolerance: float = TOLERANCE) -> None:
 
 
 def single_precision(part: Surrogate, tolerance: float = TOLERANCE) -> None:
-    """Scores in single precision give nearly the same, in single precision."""
+    """Scores in single precision give results in single precision, close to those in double."""
     applies(tolerance <= TOLERANCE, "its differences need double precision")
     rng = np.random.default_rng(6)
     v, phi = scores(part, rng), moments(part, rng)
@@ -213,12 +213,12 @@ LAWS: dict[str, Law] = {
 
 
 def check_surrogate(surrogate: Any, *, tolerance: float = TOLERANCE) -> dict[str, str]:
-    """Check a surrogate of one's own against the laws of surrogates; results as those of `check_loss`.
+    """Check a user-defined surrogate against the laws of surrogates; results as those of `check_loss`.
 
     Parameters
     ----------
     surrogate : a surrogate, with its size where it has one.
-    tolerance : of gradients beside differences of values; a surrogate that itself takes numerical derivatives needs a
-        larger one, and is spared single precision and the largest scores.
+    tolerance : of gradients against finite differences; a surrogate that uses numerical derivatives needs a larger one,
+        which also skips single precision and the largest scores.
     """
     return run(Surrogate.resolve(surrogate), LAWS, tolerance=tolerance)

@@ -1,4 +1,4 @@
-"""A surrogate known as a function S(v, y) only: its slopes, the best score for a law, and what is affine in the embedding."""
+"""A surrogate known only as a function S(v, y): its derivatives, minimisers, potential and link, computed numerically."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .linear import linear_program
 
 
 class OutOfTimeError(Exception):
-    """The deadline has passed."""
+    """Raised once the deadline has passed."""
 
 
 class BlackBox:
-    """S(v, y) by its values, at a sample of scores and of laws over the labels."""
+    """S(v, y) through evaluations alone, with a sample of scores and of laws over the labels."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class BlackBox:
         sample = sample[np.isfinite(self.values(sample)).all(-1)]
         if len(sample) < 8:
             raise ValueError("S is finite at too few of the scores tried: give scores=..., rows where it is finite.")
-        self.frame = np.eye(self.size)  # until it is known which directions matter
+        self.frame = np.eye(self.size)  # all directions, until `_frame` finds those that change S
         self.frame = self._frame(sample[:12])
         self.sample = sample[:48] @ self.frame @ self.frame.T
         self.v0 = self.sample[0]
-        # M in coordinates of its own hull: phi = mean + coordinates @ hull, and rows normal to the hull
+        # M in coordinates of its affine hull: phi = mean + coordinates @ hull; the rows of `normal` are orthogonal to it
         self.mean = self.phi.mean(0)
         _, singular, rows = np.linalg.svd(self.phi - self.mean)
         self.r = int((singular > 1e-10 * max(1.0, singular.max(initial=0.0))).sum())
@@ -50,12 +50,12 @@ class BlackBox:
         self.coordinates = (self.phi - self.mean) @ self.hull.T
         self.laws = rng.dirichlet(np.ones(self.count), laws)
 
-    def keep_time(self) -> None:
-        """Stop at the deadline."""
+    def check_deadline(self) -> None:
+        """Raise OutOfTimeError once the deadline has passed."""
         if time.monotonic() > self.deadline:
             raise OutOfTimeError
 
-    # -- S and its parts ---------------------------------------------------------------------------------------------
+    # -- S, its derivatives and minimisers -----------------------------------------------------------------------------
 
     def values(self, v: np.ndarray) -> np.ndarray:
         """S(v, y), one row per score and one column per label."""
@@ -71,7 +71,7 @@ class BlackBox:
             return np.swapaxes(values[:, 0] - values[:, 1], 1, 2) / (2 * step)
 
     def _frame(self, sample: np.ndarray) -> np.ndarray:
-        """Orthonormal columns: the directions of v that change S at all (adding a constant to softmax scores does not)."""
+        """An orthonormal basis, as columns, of the directions of v that change S: for softmax, all but the constant."""
         slopes = self.slopes(sample)
         slopes = slopes[np.isfinite(slopes).all((1, 2))].reshape(-1, self.size)
         _, singular, rows = np.linalg.svd(slopes)
@@ -85,7 +85,7 @@ class BlackBox:
         return solution[:-1].T, solution[-1], np.abs(design @ solution - target.T).max(0)
 
     def risk(self, v: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """s(v, q), row by row; huge where S is infinite or not defined."""
+        """s(v, q) for each row; 1e300 where S is infinite or undefined."""
         return np.nan_to_num((self.values(v) * q).sum(-1), nan=1e300, posinf=1e300, neginf=1e300)
 
     def minimisers(self, laws: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class BlackBox:
         costs = np.nan_to_num(self.values(self.sample), nan=1e300, posinf=1e300) @ laws.T
         v = self.sample[costs.argmin(0)]
         for _ in range(60):
-            self.keep_time()
+            self.check_deadline()
             gradient, hessian = self._derivatives(v, laws)
             if np.abs(gradient).max() < 1e-9:
                 break
@@ -107,7 +107,7 @@ class BlackBox:
         rough = np.flatnonzero(np.abs(self._derivatives(v, laws)[0]).max(1) > 1e-5)
         for i in rough:
             v[i] = self._cutting_planes(laws[i], v[i])
-        if len(rough):  # what is best for one law may beat what was found for another
+        if len(rough):  # the minimiser found for one law may be better for another
             costs = np.nan_to_num(self.values(v), nan=1e300, posinf=1e300) @ laws.T
             v = np.where((costs.min(0) < np.diag(costs) - 1e-9)[:, None], v[costs.argmin(0)], v)
         return v
@@ -135,12 +135,12 @@ class BlackBox:
         return gradient, (hessian + np.swapaxes(hessian, 1, 2)) / 2
 
     def _cutting_planes(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Kelley's method on s(., q): finite for the piecewise linear, where Newton has nothing to go by."""
+        """Kelley's method on s(., q): finite where S is piecewise linear and Newton has no Hessian."""
         d = self.frame.shape[1]
         w, best, planes, levels = v @ self.frame, (np.inf, v), [], []
         for _ in range(80):
-            self.keep_time()
-            # a little off the point: on a kink, central differences in several directions are no subgradient
+            self.check_deadline()
+            # perturbed: at a kink, central differences in several directions do not make a subgradient
             w = w + 1e-7 * self.rng.normal(size=d)
             at = (self.frame @ w)[None]
             value, slope = float(self.risk(at, q)[0]), self.slopes(at, step=1e-9)[0].T @ q
@@ -156,14 +156,14 @@ class BlackBox:
     # -- the potential and the link ----------------------------------------------------------------------------------
 
     def law(self, mu: np.ndarray) -> np.ndarray:
-        """Some law over labels with moments mu, or the nearest there is."""
+        """A law over the labels whose moments are mu, or nearest to mu."""
         from scipy.optimize import nnls
 
         q = nnls(np.vstack([self.phi.T, 1e3 * np.ones(self.count)]), np.append(mu, 1e3))[0]
         return q / q.sum()
 
     def link(self, mu: Any) -> np.ndarray:
-        """t(mu): the best score for a law with moments mu."""
+        """t(mu): the minimiser of s(., q) for a law q with moments mu."""
         return self.minimisers(np.stack([self.law(row) for row in np.atleast_2d(mu)]))
 
     def potential(self, mu: Any) -> np.ndarray:
@@ -175,7 +175,7 @@ class BlackBox:
 
 
 def as_function(surrogate: Any, phi: Any, size: int | None) -> tuple[Callable[[np.ndarray, int], Any], np.ndarray, int]:
-    """S(v, y), phi as rows, and the number of scores."""
+    """S(v, y) as a function, phi with one row per label, and the number of scores."""
     loss = phi if isinstance(phi, Loss) else None  # in its own embedding
     phi = loss.phi(loss.labels()) if loss is not None else None if phi is None else _embedding(phi)
     if inspect.isclass(surrogate):

@@ -1,4 +1,4 @@
-"""The calibration function zeta_h of a loss and a surrogate: exact, bounded, inverted."""
+"""The calibration function zeta_h of a loss and a surrogate: exact values, bounds and inverse."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def calibration(
 ) -> Calibration:
     """The calibration function of a loss and a surrogate, instances or registered names.
 
-    verbose: a line of progress for each pair of outputs. time_limit: seconds after which `exact` returns the bounds that
-    it has, valid and as an interval.
+    verbose: print progress for each pair of outputs. time_limit: seconds after which `exact` returns the interval of
+    its current bounds, which is valid.
 
     >>> import taskloss as tl
     >>> zeta = tl.theory.calibration(tl.losses.Hamming(3), tl.surrogates.Independent())
@@ -40,11 +40,11 @@ def calibration(
 
 
 class Calibration:
-    """zeta_h(eps), the least surrogate excess risk that an output eps worse than the best can come with.
+    """zeta_h(eps), the least surrogate excess risk of an estimate whose output has task excess risk at least eps.
 
     zeta_h(eps) = min over z of D_h(H_eps(z)^c in M, H_0(z) in D) (the paper's theorem on exact calibration). The
     complement of H_eps(z) is a union of half-spaces, so that this is a minimum over ordered pairs (z, z') of
-    programs in (u', u), convex where D_h is. Calling the object gives numbers; `exact` gives the certificate.
+    programs in (u', u), convex where D_h is. Calling the object gives values; `exact` gives the certificate.
     """
 
     def __init__(self, problem: Problem, verbose: bool = False, time_limit: float | None = None):
@@ -61,18 +61,18 @@ class Calibration:
         return f"Calibration({self.loss!r}, {self.surrogate!r})"
 
     def __call__(self, eps: Any) -> Any:
-        """zeta_h at each eps (the upper end where `exact` gives an interval)."""
+        """zeta_h at each eps; the upper end where `exact` gives an interval."""
         return _each(lambda e: self.exact(e).value, real_array("eps", eps))
 
     @property
     def eps_max(self) -> float:
-        """The largest eps at which zeta_h may be finite: no output is worse than the best by more, anywhere in M."""
+        """The largest excess risk of any output at any point of M; zeta_h is infinite beyond it."""
         return self.problem.eps_max
 
     # -- exact -------------------------------------------------------------------------------------------------------
 
     def exact(self, eps: float) -> Certificate:
-        """zeta_h(eps) with lower end, gap and witness; by closed form, else by programs, else as an interval."""
+        """zeta_h(eps) with lower end, gap and witness: by closed form, else by programs, else an interval."""
         eps = _level(eps)
         if eps not in self._cache:
             self._cache[eps] = self._exact(eps)
@@ -88,9 +88,7 @@ class Calibration:
         return closed_form(self.problem, eps) or self.numeric(eps)
 
     def numeric(self, eps: float) -> Certificate:
-        """zeta_h(eps) from the exact formula by programs, whether or not a closed form is known. Where D_h is not jointly
-        convex: an interval.
-        """
+        """zeta_h(eps) by programs, even where a closed form is known; an interval where D_h is not jointly convex."""
         eps = _level(eps)
         problem, form = self.problem, self.problem.form
         bounds = self._pair_bounds(eps)
@@ -102,11 +100,11 @@ class Calibration:
         lower, solved = np.inf, 0
         for z, other, bound in pairs:
             if bound >= best.value or time.monotonic() > deadline:
-                lower = min(lower, bound)  # no pair from here on has a smaller bound
+                lower = min(lower, bound)  # pairs come in order of their bounds
                 break
             found = two_point_witness(problem, z, other, eps, bound) if problem.kullback else None
             if found is None:
-                found, solved = self.programs.solve(z, other, eps, enough=best.value), solved + 1
+                found, solved = self.programs.solve(z, other, eps, cutoff=best.value), solved + 1
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
@@ -119,7 +117,7 @@ class Calibration:
 
     @cached_property
     def representatives(self) -> np.ndarray:
-        """One flat pair index for each orbit, pairs that differ only."""
+        """The flat index of one pair (z, z') for each orbit, without pairs of equal outputs."""
         problem = self.problem
         n = len(problem.psi)
         stands = orbits(problem)
@@ -132,7 +130,7 @@ class Calibration:
         return keep[np.divmod(keep, n)[0] != np.divmod(keep, n)[1]]
 
     def _pair_bounds(self, eps: float) -> np.ndarray:
-        """A quick lower bound on each pair's program."""
+        """A cheap lower bound on each pair's program."""
         problem = self.problem
         bounds = problem.curvature * eps**2 / 2
         if problem.kullback:
@@ -140,7 +138,7 @@ class Calibration:
         return np.where(problem.reach >= eps - problem.rounding, bounds, np.inf)
 
     def _screened(self, bounds: np.ndarray, eps: float) -> np.ndarray:
-        """Better bounds, where that costs less than the programs it saves: for the pairs that may beat the likeliest one."""
+        """Screening: better bounds for the pairs that may still be the minimum, where there are many of them."""
         problem, n = self.problem, len(self.problem.psi)
         z, other = np.divmod(self.representatives, n)
         first = bounds[z, other]
@@ -155,7 +153,7 @@ class Calibration:
         return bounds
 
     def ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
-        """Pairs with a finite bound, the least bound first; a line of progress on the way where verbose."""
+        """Pairs with a finite bound, in increasing order of their bounds."""
         n = len(self.problem.psi)
         flat = bounds.ravel()[self.representatives]
         pairs = self.representatives[np.argsort(flat, kind="stable")]
@@ -175,8 +173,8 @@ class Calibration:
         """Quadratic lower bounds from strong convexity of h in a norm ("l1", "l2", "linf"; None: the best).
 
         improved: sigma eps^2 / (2 max |psi(z) - psi(z')|_*^2), the paper's improved l2 bound, which holds in every
-        norm, and modulo what is constant on D. Not improved: sigma eps^2 / (8 max |psi(z)|_*^2), its user-friendly
-        one.
+        norm, the differences taken modulo functionals that are constant on D. Not improved: sigma eps^2 / (8 max
+        |psi(z)|_*^2), its user-friendly bound.
         """
         constants = self.problem.convexity
         if norm is not None and norm not in ("l1", "l2", "linf"):
@@ -188,7 +186,7 @@ class Calibration:
         names = list(constants) if norm is None else [norm]
         slope = max(self._quadratic(name, constants[name], improved) for name in names)
         levels = np.asarray(_levels(eps))
-        # outputs that are all alike have an infinite slope: no eps but zero is ever reached
+        # if all outputs are equal the slope is infinite: no eps > 0 can occur
         return np.where(levels > 0, slope, 0.0) * levels**2
 
     def _quadratic(self, norm: str, sigma: float, improved: bool) -> float:
@@ -198,7 +196,7 @@ class Calibration:
         return float(inverse_square(np.linalg.norm(self.problem.psi, ord=order, axis=1).max(), sigma)) / 8
 
     def upper_bound(self, eps: Any) -> Any:
-        """D_h(u_eps, u_0) along segments inside M from a tie u_0 of two outputs: O(eps^2), and above zeta_h everywhere.
+        """An upper bound, O(eps^2): D_h(u_eps, u_0) along segments in M from a tie u_0 of two outputs.
 
         Infinite beyond the segments' ends.
         """
@@ -214,7 +212,7 @@ class Calibration:
 
     @cached_property
     def _segments(self) -> list[tuple[np.ndarray, np.ndarray, float]]:
-        """(tie, target, excess at the target): from the deepest tie of a pair towards the labels that tell it apart."""
+        """(tie, target, excess at the target): from the deepest tie of a pair towards labels where z is worse."""
         problem = self.problem
         n, table = len(problem.psi), problem.table
         spread = problem.differences("l2").ravel()[self.representatives]
@@ -231,37 +229,37 @@ class Calibration:
                     segments.append((tie, target, float(gains[chosen].mean())))
         return segments
 
-    # -- the convex envelope and what follows from it ----------------------------------------------------------------
+    # -- the convex envelope, its conjugate and its inverse ------------------------------------------------------------
 
     @cached_property
     def _hull(self) -> Envelope:
         return Envelope(self)
 
     def conjugate(self, slope: float) -> float:
-        """zeta*(s) = max over eps of s eps - zeta_h(eps), from above: one convex program per pair, no grid.
+        """An upper bound on zeta*(s) = max over eps of s eps - zeta_h(eps): one convex program per pair, no grid.
 
-        Every s then gives zeta**(eps) >= s eps - zeta*(s), and at most (delta + zeta*(s)) / s excess risk.
+        For every s, zeta**(eps) >= s eps - zeta*(s), and the excess risk is at most (delta + zeta*(s)) / s.
         """
         return self._hull.conjugate(slope)[0]
 
     def envelope(self, eps: Any) -> Any:
-        """zeta**(eps), the largest convex function below zeta_h, from below and within 1e-7 or so of it.
+        """A lower bound, within about 1e-7, on zeta**(eps), the largest convex function below zeta_h.
 
-        Where zeta_h is only known as an interval, the envelope for the jointly convex divergence below D_h.
+        Where zeta_h is known only as an interval, this is the envelope for the jointly convex minorant of D_h.
         """
         return _each(self._hull.value, _levels(eps))
 
     def excess_risk(self, delta: Any) -> Any:
-        """The most true excess risk that surrogate excess risk delta can hide: the inverse of zeta**.
+        """The largest task excess risk possible with surrogate excess risk delta: the inverse of zeta**.
 
-        Equals the least (delta + zeta*(s)) / s over slopes s, each of which is a valid bound by itself.
+        Equals the minimum over slopes s of (delta + zeta*(s)) / s, a valid bound for each s.
         """
         return _each(self._hull.inverse, _levels(delta, "delta"))
 
-    # -- less noise --------------------------------------------------------------------------------------------------
+    # -- low noise -----------------------------------------------------------------------------------------------------
 
     def low_noise(self, p: float, gamma_p: float) -> Callable[[Any], Any]:
-        """The calibration between risks under the p-noise condition, gamma_p the L_p norm of 1/gamma.
+        """The calibration function between risks under the p-noise condition, gamma_p the L_p norm of 1/gamma.
 
         zeta^(p)(eps) = (gamma_p eps)^(p/(p+1)) zeta**( (gamma_p^-p eps)^(1/(p+1)) / 2 ). The exponents are not the
         paper's: Hölder gives rho(f wrong) <= (gamma_p excess)^(p/(p+1)). p = 0 gives zeta**(eps / 2).
@@ -277,10 +275,10 @@ class Calibration:
         return improved
 
     def hard_margin(self, delta: float) -> float:
-        """The pointwise surrogate excess below which every prediction is optimal, if none but the best is within delta."""
+        """The pointwise surrogate excess below which every prediction is optimal, if gamma(x) >= delta almost surely."""
         return self.exact(delta).lower
 
-    # -- picture -----------------------------------------------------------------------------------------------------
+    # -- plot ----------------------------------------------------------------------------------------------------------
 
     def plot(self, ax: Any = None, points: int = 41) -> Any:
         """zeta_h with its bounds and its envelope (needs matplotlib); returns the axes."""

@@ -1,4 +1,4 @@
-"""The surrogates that fit a loss, and what is known of each."""
+"""The surrogates that fit a loss, with calibration function, constants, sample sizes and cost of each."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .costs import Cost, pass_cost
 from .learning import Ball, canonical_gradient, examples_needed
 from .problem import matched
 
-FEW = 8  # outputs up to which the envelope's programs, a dozen for each pair, take seconds
-# constructor arguments that name a part of their own: each of those is a surrogate to compare
+FEW = 8  # outputs up to which the envelope, a dozen programs per pair, takes seconds
+# constructor arguments with a registry of their own: each of its entries gives a surrogate to compare
 CHOICES: dict[str, type[Part]] = {"margin": Margin, "link": Link}
-# (loss, surrogate) -> an object with lower_bound(eps), eps_max, loss and surrogate: the first that knows the surrogate speaks
+# (loss, surrogate) -> an object with lower_bound(eps), eps_max, loss and surrogate; the first that does not raise is used
 CALIBRATIONS: list[Callable[[Loss, Surrogate], Any]] = [calibration, linear_calibration]
 
 
@@ -38,14 +38,15 @@ class Candidate:
     name : its name, with its choice of margin or link.
     same : names of other registered surrogates that are the same function S(v, y) here.
     surrogate, loss : bound to each other.
-    zeta : the calibration function, None where none is known. certificates : its value, lower end and exactness at each
-        eps; from 0 to infinity where nothing is known.
-    scores : how many a prediction has.
+    zeta : the calibration function, None where unknown. certificates : its certificate at each eps; the interval from 0
+        to infinity where unknown.
+    scores : the number of scores of a prediction.
     constants : "beta", the Lipschitz constant of S's gradient; "sigma_l1", "sigma_l2", "sigma_linf", strong convexity of
-        h; "c_psi" and "c_phi", largest l2 norms; "spread", the largest |psi(z) - psi(z')|_2. What is not known is left out.
-    radius : D, the norm of scores that the learning bound is for. gradient : M, None where no bound is known.
-    examples : the sample size at each eps, NaN where M is not known.
-    cost : operations per example, None where they are not known.
+        h; "c_psi" and "c_phi", largest l2 norms; "spread", the largest |psi(z) - psi(z')|_2. Unknown ones are left out.
+    radius : D, the bound on the norm of g* in the learning bound. gradient : M, the bound on the gradients, None where
+        unknown.
+    examples : the sample size at each eps, NaN where M is unknown.
+    cost : operations per example, None where unknown.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Candidate:
 
 
 def fitted(loss: Loss, surrogate: Surrogate) -> tuple[Loss, Surrogate]:
-    """The loss in the first embedding that the surrogate takes, and the surrogate bound to it; refuses what cannot be consistent."""
+    """`matched`, with a ValueError where the surrogate is not phi-calibrated."""
     variant, bound = matched(loss, surrogate)
     if not bound.calibrated:
         raise ValueError(f"{surrogate!r} is not phi-calibrated: its excess risk is no Bregman divergence.")
@@ -92,14 +93,14 @@ def builders(loss: Loss, surrogates: Sequence[Any] | None) -> list[tuple[str, An
 
 
 def generality(name: str, loss: Loss) -> int:
-    """Where several names stand for one function, the name of the special case comes first."""
+    """A sort key by which, among names of one function, the special case comes first."""
     if name.startswith("independent"):
         return -1 if loss.kind == "indicator" else 1
     return {"max-entropy": 2, "mixture": 2, "legendre": 3}.get(name, 0)
 
 
 def _name(surrogate: Surrogate) -> str:
-    """Its registered name, with its choice of margin or link; Python's own for what has none."""
+    """Its registered name, with its choice of margin or link; its repr where it is not registered."""
     params = surrogate.get_params(deep=False)
     chosen = [part.resolve(params[key]).name for key, part in CHOICES.items() if key in params]
     name = surrogate.name or repr(surrogate)
@@ -107,12 +108,12 @@ def _name(surrogate: Surrogate) -> str:
 
 
 def same_function(first: tuple[Loss, Surrogate], second: tuple[Loss, Surrogate]) -> bool:
-    """Whether two surrogates are one function S(v, y), as far as a sample of scores tells."""
+    """Whether two surrogates agree as functions S(v, y) on a sample of scores."""
     phi, other = (np.asarray(loss.polytope.vertices(), dtype=float) for loss, _ in (first, second))
     size, count = (surrogate.size or phi.shape[1] for _, surrogate in (first, second))
     if phi.shape != other.shape or not np.array_equal(phi, other) or size != count:
         return False
-    v = np.sort(np.random.default_rng(0).normal(size=(12, size)), axis=1)  # in order, as cumulative links want them
+    v = np.sort(np.random.default_rng(0).normal(size=(12, size)), axis=1)  # increasing, as cumulative links require
     rows = phi[np.arange(12) % len(phi)]
     mine, theirs = (np.asarray(surrogate.value(v, rows), dtype=float) for _, surrogate in (first, second))
     return bool(np.allclose(mine, theirs, rtol=1e-7, atol=1e-9))
@@ -130,7 +131,7 @@ def describe(
     confidence: float | None,
     search: bool,
 ) -> Candidate:
-    """Everything that `compare` tells of one surrogate; its arguments are those of `compare`."""
+    """The Candidate of one surrogate; the arguments are those of `compare`."""
     phi, psi = np.asarray(loss.polytope.vertices(), dtype=float), np.asarray(loss.psi(loss.outputs()), dtype=float)
     size = surrogate.size or phi.shape[1]
     if radius is None:
@@ -140,11 +141,11 @@ def describe(
     constants["spread"] = float(np.linalg.norm(psi[:, None] - psi, axis=-1).max())
     if surrogate.smoothness is not None:
         constants["beta"] = float(surrogate.smoothness)
-    zeta = _calibrated(loss, surrogate)
+    zeta = _calibration(loss, surrogate)
     if isinstance(zeta, Calibration):
         constants |= {f"sigma_{norm}": value for norm, value in zeta.problem.convexity.items()}
-    found, heights = zip(*(_height(zeta, e, search) for e in levels), strict=True)
-    gradient = _slope(zeta, loss, surrogate, radius, kappa) if math.isfinite(radius) else None
+    found, heights = zip(*(_certified(zeta, e, search) for e in levels), strict=True)
+    gradient = _gradient_bound(zeta, loss, surrogate, radius, kappa) if math.isfinite(radius) else None
     examples = (math.nan,) * len(levels)
     if gradient is not None and zeta is not None:
         examples = tuple(examples_needed(height, radius, gradient, confidence) for height in heights)
@@ -152,21 +153,21 @@ def describe(
     return Candidate(name, tuple(same), surrogate, loss, zeta, found, size, constants, radius, gradient, examples, cost)
 
 
-def _calibrated(loss: Loss, surrogate: Surrogate) -> Any:
-    """The calibration function by the first of CALIBRATIONS that knows one."""
+def _calibration(loss: Loss, surrogate: Surrogate) -> Any:
+    """The calibration function from the first of CALIBRATIONS that has one, or None."""
     for calibrate in CALIBRATIONS:
         try:
             zeta = calibrate(loss, surrogate)
             if isinstance(zeta, Calibration):
-                zeta.problem.form  # noqa: B018  refuses a divergence that no program knows
+                zeta.problem.form  # noqa: B018  raises where the divergence has no Form
             return zeta
         except (ValueError, TypeError, NotImplementedError):
             continue
     return None
 
 
-def _slope(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: float) -> float | None:
-    """M, the bound on the gradients' norm, or None where none is known."""
+def _gradient_bound(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: float) -> float | None:
+    """M, the bound on the gradients' norm, or None where unknown."""
     if isinstance(zeta, Calibration):
         try:
             return Ball(zeta, radius, kappa).gradient()[0]
@@ -177,8 +178,8 @@ def _slope(zeta: Any, loss: Loss, surrogate: Surrogate, radius: float, kappa: fl
     return None
 
 
-def _height(zeta: Any, eps: float, search: bool) -> tuple[Certificate, float]:
-    """zeta(eps) with its certificate, and a convex function below it."""
+def _certified(zeta: Any, eps: float, search: bool) -> tuple[Certificate, float]:
+    """The certificate of zeta(eps), and the value at eps of a convex minorant of zeta."""
     if not isinstance(zeta, Calibration):
         lower = 0.0 if zeta is None else float(zeta.lower_bound(eps))
         return Certificate(eps, math.inf, lower, method="bound", exact=False), lower

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-AGREE = 1e-6  # two ends that differ by less than this share of the value are called one number
+AGREE = 1e-6  # relative gap up to which a value counts as exact
 
 
 @dataclass(frozen=True)
 class Certificate:
     """zeta_h(eps) with its proof: `lower` <= zeta_h(eps) <= `value`, the upper end attained by the witness.
 
-    value: D_h(u', u) at the witness, evaluated anew in double precision; infinite where no witness was found. lower:
-    the Lagrangian at the solver's multipliers, evaluated anew, a proved formula, or the bound of a comparison potential
-    or of branch and bound; infinite only where a linear certificate says that nothing is feasible. `exact`: both ends
-    agree to a millionth of the value; False means an honest interval. `u_prime` (in M) is the truth, `u` (in D) the
-    estimate, `z` the output that the estimate picks and `z_other` the better one; indices into the loss's outputs.
+    value: D_h(u', u) at the witness, re-evaluated in double precision; infinite where no witness was found. lower: the
+    Lagrangian re-evaluated at the solver's multipliers, a proved formula, or the bound of a comparison potential or of
+    branch and bound; infinite only with a certificate of infeasibility. `exact`: the two ends agree to a millionth of
+    the value; otherwise they bound an interval. `u_prime` (in M) is the truth, `u` (in D) the estimate, `z` the output
+    decoded from the estimate and `z_other` the better one, as indices into the loss's outputs.
     """
 
     eps: float
@@ -39,7 +39,7 @@ class Certificate:
 
     @property
     def agree(self) -> bool:
-        """Whether the two ends are one number, to a millionth of it."""
+        """Whether the two ends agree to a millionth of the value."""
         return self.value == self.lower or (
             np.isfinite(self.value) and self.value - self.lower <= AGREE * abs(self.value)
         )

@@ -1,4 +1,4 @@
-"""Calibration functions that are known exactly, each with the argument that proves it and a witness that attains it."""
+"""Calibration functions in closed form, each with its proof and a witness that attains it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
     """zeta of a margin loss for binary 0-1 loss: h((1 + eps)/2) - h(1/2), infinite beyond eps = 1.
 
     Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2. Each
-    without the cancellation that the difference would have for small eps; rounding may take eps past 1 and is let pass.
+    is evaluated without cancellation for small eps; eps may exceed 1 by rounding.
     """
     margin, eps = Margin.resolve(margin), np.asarray(eps, dtype=float)
     e = np.clip(eps, 0.0, 1.0)
@@ -35,7 +35,7 @@ def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
 
 def closed_form(problem: Problem, eps: float) -> Certificate | None:
     """The certificate where a proved formula covers the problem, else None."""
-    for rule in (_line, _one_vs_all, _hamming, _thresholds):
+    for rule in (_one_dimension, _one_vs_all, _hamming, _thresholds):
         found = rule(problem, eps)
         if found is not None:
             return found
@@ -45,11 +45,11 @@ def closed_form(problem: Problem, eps: float) -> Certificate | None:
 # -- one dimension ---------------------------------------------------------------------------------------------------
 
 
-def _line(problem: Problem, eps: float) -> Certificate | None:
-    """Where D is a segment or a line, for every potential: divergences grow with distance, so that ends are nearest.
+def _one_dimension(problem: Problem, eps: float) -> Certificate | None:
+    """Where D is a segment or a line, for every potential: D_h grows with distance, so the nearest ends are the minimum.
 
     With two labels and costs 2 - c and c this is min over signs of D_h((c +- eps)/2, c/2), the paper's proposition
-    with its slip mended.
+    as corrected in docs/errata.md.
     """
     domain, k = problem.surrogate.domain, problem.psi.shape[1]
     if (k if domain is None else domain.dimension) != 1:
@@ -65,18 +65,16 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
     level = problem.psi @ ends[0] + problem.offset
     best = Certificate(eps, np.inf, np.inf, method="closed form (one dimension)")
     for z in range(len(slope)):
-        left, right = _half_lines(slope[z] - slope, level[z] - level, low, high, problem.rounding)
+        left, right = _interval(slope[z] - slope, level[z] - level, low, high, problem.rounding)
         if left > right:
             continue
         for other in range(len(slope)):
-            # slope x + level >= eps on M: everything, nothing, or one end of it; at the end of its reach, one vertex
+            # slope x + level >= eps on M: all of M, nothing, or an interval at one end, a vertex at eps = reach
             a, b, reach = slope[z] - slope[other], level[z] - level[other], problem.reach[z, other]
             if eps > reach + problem.rounding:
                 continue
             target = min(eps, float(reach))
-            first, last = _half_lines(
-                np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding
-            )
+            first, last = _interval(np.array([-a]), np.array([target - b]), truth.min(), truth.max(), problem.rounding)
             if other == z or first > last:
                 continue
             x, y = (first, right) if first > right else (last, left) if last < left else (max(first, left),) * 2
@@ -92,15 +90,15 @@ def _line(problem: Problem, eps: float) -> Certificate | None:
     return replace(best, exact=best.agree)
 
 
-def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float, rounding: float) -> tuple[float, float]:
-    """The interval of x in [low, high] with slope x + level <= 0 for every row; empty (1, 0) where there is none."""
+def _interval(slope: np.ndarray, level: np.ndarray, low: float, high: float, rounding: float) -> tuple[float, float]:
+    """The interval of x in [low, high] with slope x + level <= 0 for every row; (1, 0) where it is empty."""
     flat = np.abs(slope) <= rounding
     if (level[flat] > 2 * rounding).any():
         return 1.0, 0.0
     at = -level[~flat] / slope[~flat]
     last = min(high, float(at[slope[~flat] > 0].min(initial=np.inf)))
     first = max(low, float(at[slope[~flat] < 0].max(initial=-np.inf)))
-    # Two ends that rounding has swapped are one point.
+    # Ends in the wrong order by rounding alone are one point.
     room = 4 * rounding / max(float(np.abs(slope).max(initial=0.0)), rounding) + 1e-15 * max(abs(first), abs(last), 0.0)
     if first > last and np.isfinite(room) and first <= last + room:
         first = last = min(max((first + last) / 2, low), high)
@@ -111,13 +109,13 @@ def _half_lines(slope: np.ndarray, level: np.ndarray, low: float, high: float, r
 
 
 def _margin(problem: Problem, low: float) -> Margin | None:
-    """The margin of a coordinatewise surrogate whose zeta is understood, in coordinates from `low` to 1."""
+    """The margin of a coordinatewise surrogate on coordinates in [low, 1], or None."""
     form = problem.form
     return form.margin if form.margin is not None and form.low == low else None
 
 
 def _one_vs_all(problem: Problem, eps: float) -> Certificate | None:
-    """0-1 loss by one-vs-all: 2 zeta_margin(eps), where the curvature of h grows away from 1/2 (it does for these)."""
+    """0-1 loss by one-vs-all: 2 zeta_margin(eps), as the curvature of h increases away from 1/2 for every such margin."""
     margin = _margin(problem, 0.0)
     k = problem.psi.shape[1]
     if margin is None or not np.array_equal(problem.table, 1 - np.eye(k)):
@@ -131,7 +129,7 @@ def _one_vs_all(problem: Problem, eps: float) -> Certificate | None:
 
 
 def _sign_weights(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
-    """(signs, w) where psi(z) = -w sign(z) / 2 with one constant: Hamming losses, on all or some sign vectors."""
+    """(signs, w) where psi(z) = -w sign(z) / 2 and all offsets are equal: Hamming losses on all or some sign vectors."""
     if np.ptp(problem.offset) > 1e-12 * problem.unit:
         return None
     weights = 2 * np.abs(problem.psi)
@@ -143,8 +141,8 @@ def _sign_weights(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
 def _hamming(problem: Problem, eps: float) -> Certificate | None:
     """Hamming loss with weights w: min sum_j zeta_margin(a_j) over sum_j w_j a_j = eps, a in [0, 1]^n.
 
-    All sign vectors being outputs, H_0(z) is an orthant and each coordinate is a binary problem of its own. Equal
-    weights 1/n give a_j = eps and n zeta_margin(eps), the paper's proposition.
+    As all sign vectors are outputs, H_0(z) is an orthant and the problem separates into one binary problem per
+    coordinate. Equal weights 1/n give a_j = eps and n zeta_margin(eps), the paper's proposition.
     """
     margin, found = _margin(problem, -1.0), _sign_weights(problem)
     if margin is None or found is None or len(problem.psi) != 2 ** problem.psi.shape[1]:
@@ -154,12 +152,12 @@ def _hamming(problem: Problem, eps: float) -> Certificate | None:
         return None
     if eps > weights.sum() * (1 + 1e-12):
         return Certificate(eps, np.inf, np.inf, method="closed form (Hamming)")
-    a = _fill(margin, weights, eps)
+    a = _water_filling(margin, weights, eps)
     return _certify(problem, eps, signs, a, margin, "closed form (Hamming)")
 
 
-def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
-    """argmin sum_j zeta(a_j) subject to <w, a> = eps: the slopes zeta'(a_j) / w_j are level below the cap a_j = 1."""
+def _water_filling(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
+    """argmin sum_j zeta(a_j) subject to <w, a> = eps, a <= 1: zeta'(a_j) / w_j is equal for all a_j < 1."""
     if np.ptp(weights) < 1e-12 * weights.max():
         return np.full(len(weights), min(eps / weights.sum(), 1.0))
 
@@ -167,7 +165,7 @@ def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
         with np.errstate(divide="ignore"):
             return margin.potential_derivative((1 + a) / 2) / 2
 
-    def filled(level: float) -> np.ndarray:
+    def allocation(level: float) -> np.ndarray:
         low, high = np.zeros(len(weights)), np.ones(len(weights))
         for _ in range(60):
             middle = (low + high) / 2
@@ -176,22 +174,22 @@ def _fill(margin: Margin, weights: np.ndarray, eps: float) -> np.ndarray:
         return (low + high) / 2
 
     top, bottom = 1.0, 0.0
-    while filled(top) @ weights < eps and top < 1e12:
+    while allocation(top) @ weights < eps and top < 1e12:
         top *= 2
     for _ in range(80):
         middle = (top + bottom) / 2
-        bottom, top = (middle, top) if filled(middle) @ weights < eps else (bottom, middle)
-    a = filled(top)
+        bottom, top = (middle, top) if allocation(middle) @ weights < eps else (bottom, middle)
+    a = allocation(top)
     return np.minimum(a * (eps / (a @ weights)), 1.0)
 
 
 def _thresholds(problem: Problem, eps: float) -> Certificate | None:
     """Absolute error on the ordinal signs, by all thresholds: n zeta_margin(eps / n) with n = k - 1 thresholds.
 
-    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss needs more: a plane below the
-    margin's divergence that touches it at (x*, 0), D(x, y) >= D(x*, 0) + a (x - x*) - b y with a, b >= 0. Summed over
-    the thresholds J between z and z', where sum u' >= eps and sum u <= 0, it gives |J| zeta_margin(eps/|J|), least for
-    all n. Joint convexity gives the plane for the logistic and the square, a computation for the exponential (see
+    Here H_0(z) is larger than an orthant, so that the paper's reduction to Hamming loss also needs a supporting plane
+    of the margin's divergence at (x*, 0), D(x, y) >= D(x*, 0) + a (x - x*) - b y with a, b >= 0. Summed over the
+    thresholds J between z and z', where sum u' >= eps and sum u <= 0, it gives |J| zeta_margin(eps/|J|), least at |J| =
+    n. Joint convexity gives the plane for the logistic and the square, a computation for the exponential (see
     docs/errata.md). The witness is u = 0, u' = eps/n: the paper's lower bound is exact.
     """
     margin, found = _margin(problem, -1.0), _sign_weights(problem)
@@ -217,7 +215,7 @@ def _thresholds(problem: Problem, eps: float) -> Certificate | None:
 def _certify(
     problem: Problem, eps: float, signs: np.ndarray, a: np.ndarray, margin: Margin, method: str
 ) -> Certificate:
-    """u = 0 is a tie; the truth lies a away from it, on the side of the all-positive output."""
+    """The certificate with witness u = 0, a tie of all outputs, and u' = a."""
     worst, best = int(signs.sum(1).argmin()), int(signs.sum(1).argmax())
     value = float(margin_calibration(margin, a).sum())
     return Certificate(eps, value, value, worst, best, a, np.zeros(len(a)), method)
@@ -227,26 +225,26 @@ def _certify(
 
 
 def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
-    """A lower bound for each pair, where D_h is Kullback-Leibler on laws over the labels: entry [z, z'].
+    """A lower bound for each pair [z, z'], where D_h is Kullback-Leibler on laws over the labels.
 
     Let d_y = L(z, y) - L(z', y), a = max d, -b = min d. The channel that sends y to 1 with probability (d_y + b) / (a
-    + b) turns the truth into a coin of at least (b + eps) / (a + b) and the estimate into one of at most b / (a + b);
-    no channel adds divergence, hence D >= kl((b + eps)/(a + b) | b/(a + b)). Attained by the law on the two extreme
-    labels, where z is optimal there.
+    + b) maps the truth to a Bernoulli law of mean at least (b + eps) / (a + b) and the estimate to one of mean at most b /
+    (a + b). By data processing D >= kl((b + eps)/(a + b) | b/(a + b)). Attained by laws on two labels that attain a and
+    -b, where z is optimal for the estimate.
     """
     d = table[:, None, :] - table[None, :, :]
     a, b = d.max(-1), -d.min(-1)
     out = np.full(a.shape, np.inf)
-    # z behind z' on every label is never optimal; equal to it on the best of them, only where b = 0 and so is the truth
+    # with b <= 0, z is optimal at most for laws on labels with d = 0, infinitely far from any truth with excess eps
     ok = (a >= eps * (1 - 1e-12)) & (b > 0) & (a > 0)
     a, b = a[ok], b[ok]
-    # the coin's divergence, with t = eps/b and t = -eps/a: no cancellation for small eps
+    # the Bernoulli divergence, with t = eps/b and t = -eps/a: no cancellation for small eps
     out[ok] = (b * log_excess(eps / b) + a * log_excess(np.maximum(-eps / a, -1.0))) / (a + b)
     return out
 
 
 def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
-    """The conjugates of `two_point_bounds` at a slope s, from above: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
+    """Conjugates of `two_point_bounds` at s, rounded up: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
     d = table[:, None, :] - table[None, :, :]
     a, b = d.max(-1), -d.min(-1)
     out = np.zeros(a.shape)
@@ -257,7 +255,7 @@ def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
 
 
 def two_point_witness(problem: Problem, z: int, other: int, eps: float, bound: float) -> Certificate | None:
-    """The pair's bound as an exact value, where some law on two extreme labels has z optimal."""
+    """The pair's bound as an exact value, where z is optimal for one of the two-label laws that attain it; else None."""
     table = problem.table
     d = table[z] - table[other]
     slack = problem.rounding

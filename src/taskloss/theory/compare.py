@@ -1,4 +1,4 @@
-"""Which surrogate for my loss? Every one that fits, side by side."""
+"""Which surrogate for a loss: a comparison of all that fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .learning import positive, tail
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer of `compare`: the candidates, those that ask for the fewest examples first, and who was refused why."""
+    """The result of `compare`: the candidates by increasing sample size, and for each refused surrogate the reason."""
 
     loss: Loss
     eps: tuple[float, ...]
@@ -41,7 +41,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which surrogate, in a sentence."""
+        """The recommended surrogate, in a sentence."""
         best = self.best
         if not math.isfinite(best.examples[0]):
             return (
@@ -82,13 +82,13 @@ class Comparison:
         return f"{start}, and asks for {_count(candidate.examples[0])} examples, {ratio:.3g} times as many as {self.best.name}."
 
     def total(self, candidate: Candidate) -> float:
-        """Operations per example, the linear model's included where `features` was given."""
+        """Operations per example, with those of a linear model on `features` features."""
         return candidate.operations + 4 * self.features * candidate.scores
 
     # -- tables ------------------------------------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each candidate, with the same keys."""
+        """One dictionary per candidate, all with the same keys."""
         out = []
         for c in self.candidates:
             row: dict[str, Any] = {"surrogate": c.name, "same as": ", ".join(c.same), "scores": c.scores}
@@ -107,7 +107,7 @@ class Comparison:
         return out
 
     def to_frame(self) -> Any:
-        """The rows as a pandas data frame, one for each surrogate."""
+        """The rows as a pandas data frame, indexed by surrogate."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -157,16 +157,17 @@ def compare(
     ----------
     loss : a loss whose outputs and labels can be listed, or a name.
     surrogates : instances or names; None for every registered one, with each margin or link that it can take.
-    eps : excess risks at which calibration functions and sample sizes are compared, the first one decides; None for 5, 10,
-        25 and 50 % of the largest excess.
-    noise : sets the radius of each surrogate's scores to what it takes to say that a label is certain but for this share:
+    eps : excess risks at which calibration functions and sample sizes are compared; candidates are ordered by the
+        first. None for 5, 10, 25 and 50 % of the largest excess.
+    noise : label noise from which each surrogate's radius is computed, as
         the largest |t(mu)|_2 / kappa over mu = (1 - noise) phi(y) + noise mean(phi).
-    radius : one radius for all instead. Scores of different surrogates are in different units, so that this is rarely fair.
+    radius : one radius for all surrogates instead; rarely fair, as their scores have different units.
     kappa : kappa^2 bounds k(x, x), the squared norm of the features.
     confidence : None for sample sizes in expectation, or the probability with which they suffice.
     features : d, to add the 4 d k operations of a linear model to the cost per example.
-    search : compute what can take minutes: intervals where a divergence is not jointly convex and zeta has no closed form,
-        in the place of the two bounds, and zeta** for more than eight outputs, in the place of the quadratic below it.
+    search : whether to run computations that can take minutes: an interval instead of the two bounds where the
+        divergence is not jointly convex and zeta has no closed form, and zeta** instead of its quadratic minorant
+        beyond eight outputs.
 
     Returns
     -------
@@ -175,12 +176,13 @@ def compare(
 
     Notes
     -----
-    Values of zeta are in each surrogate's own units, and twice the surrogate has twice the zeta. Sample sizes are not:
-    the bound (2 D M / zeta**(eps))^2 of `sample_size` stays the same when a surrogate is scaled. They are worst-case
-    bounds, and order surrogates by what can be promised, not by what will happen on given data.
+    zeta scales with the surrogate, so that its values cannot be compared between surrogates. Sample sizes can: the
+    bound (2 D M / zeta**(eps))^2 of `sample_size` does not change when a surrogate is scaled. They are worst-case
+    bounds, and order surrogates by their guarantees, not by their performance on given data.
 
-    A surrogate is known by its registry. One that cannot be built without the loss has its own class method `for_loss(loss)`. One
-    whose excess risk is no Bregman divergence of moments is listed with what `candidates.CALIBRATIONS` knows of it.
+    Candidates come from the registry. A surrogate that cannot be built without the loss overrides the class method
+    `for_loss(loss)`. One whose excess risk is no Bregman divergence of moments uses the calibration function that
+    `candidates.CALIBRATIONS` gives for it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The program of one pair as Clarabel takes it: exponential cones for the entropy, a quadratic objective for the squared norm."""
+"""The program of one pair for Clarabel: exponential cones for the entropy, a quadratic objective for the squared norm."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .scaled import Multipliers, Scaled
 
 
 class Proposal(NamedTuple):
-    """What a solver found for a pair: the point, the multipliers, and which constraints are active."""
+    """A solver's primal and dual solution for one pair, not yet verified."""
 
     truth: np.ndarray
     estimate: np.ndarray
-    price: Multipliers
-    law: np.ndarray | None  # weights of M's vertices, where M is listed
+    multipliers: Multipliers
+    law: np.ndarray | None  # weights of M's vertices, where these are listed
     mix: np.ndarray | None  # weights of D's points
-    only: np.ndarray | None = None  # which of M's vertices the truth may use, where these are not all
+    only: np.ndarray | None = None  # mask of M's vertices that the truth may use; None for all
     feasible: bool = True
 
     @property
-    def ran_off(self) -> bool:
-        """Whether the solver stopped far from anything feasible: then only its multipliers may be of use."""
+    def diverged(self) -> bool:
+        """Whether the solver diverged: then only its multipliers can be used."""
         return not np.abs(np.concatenate([self.truth, self.estimate])).max() < 1e9
 
 
@@ -65,7 +65,7 @@ class Solver:
 class ConicProgram:
     """Variables (x', x, t, weights of M's vertices, weights of D's points), in scaled coordinates.
 
-    kept: which of the a_j can be positive where z is optimal. only: which of M's vertices the truth may use.
+    kept: mask of the a_j that can be positive where z is optimal. only: mask of M's vertices that the truth may use.
     """
 
     def __init__(
@@ -86,8 +86,10 @@ class ConicProgram:
         self.rows, self.levels, self.which, _ = scaled.optimal(z)
         present = (self.vertices @ scaled.slope.T + scaled.shift > 1e-13).any(0)
         self.kept = kept
-        # a_j: zero wherever z is optimal; in a cone; of the estimate alone, as the truth cannot have it
-        self.gone, self.cone, self.rest = (np.flatnonzero(where) for where in (~kept, kept & present, kept & ~present))
+        # the a_j that vanish wherever z is optimal; those with a cone; those that are zero for every truth
+        self.vanishing, self.cone, self.estimate_only = (
+            np.flatnonzero(where) for where in (~kept, kept & present, kept & ~present)
+        )
         k, m = scaled.size, 0 if self.inner is not None else len(self.vertices)
         sizes = [k, k, len(self.cone), m, 0 if scaled.points is None else len(scaled.points)]
         cuts = np.cumsum([0, *sizes])
@@ -97,19 +99,19 @@ class ConicProgram:
         )
 
     def propose(self, solver: Solver) -> Proposal:
-        """The solver's answer, with its multipliers in the problem's own units."""
+        """The solver's solution, with multipliers in the problem's own units."""
         equal, least = self._equalities(), self._inequalities()
         unit, quadratic, objective = self._objective()
         solution = solver.solve(quadratic, objective, equal, least, self._cones())
         x, dual = np.asarray(solution.x), unit * np.asarray(solution.z)
         if "Infeasible" in str(solution.status):
             dual = dual / max(float(np.abs(dual).max()), 1e-300)
-        prices = np.split(dual, [len(equal[1]), len(equal[1]) + len(least[1])])
+        duals = np.split(dual, [len(equal[1]), len(equal[1]) + len(least[1])])
         mix = None if self.scaled.points is None else np.maximum(x[self.mix], 0.0)
         return Proposal(
             x[self.truth],
             x[self.estimate],
-            self._multipliers(x, *prices),
+            self._multipliers(x, *duals),
             self._law(x),
             mix,
             self.only,
@@ -126,8 +128,8 @@ class ConicProgram:
 
     def _equalities(self) -> tuple[np.ndarray, np.ndarray]:
         scaled, k = self.scaled, self.scaled.size
-        # what is zero wherever z is optimal: a_j, and then a'_j, or the divergence is infinite
-        slope, shift = scaled.slope[self.gone], scaled.shift[self.gone]
+        # a_j = 0 wherever z is optimal, and then a'_j = 0, or the divergence is infinite
+        slope, shift = scaled.slope[self.vanishing], scaled.shift[self.vanishing]
         rows = [self._block(len(slope), (where, slope)) for where in (self.truth, self.estimate)]
         rows.append(self._block(len(scaled.equal), (self.estimate, scaled.equal)))
         levels = [-shift, -shift, scaled.level]
@@ -143,17 +145,17 @@ class ConicProgram:
         return np.vstack(rows), np.concatenate(levels)
 
     def _mean(self, point: slice, weights: slice, points: np.ndarray) -> list[np.ndarray]:
-        """A point is the mean of a law over others."""
+        """Rows for: a point is the mean of a law over other points."""
         k = self.scaled.size
         sums = self._block(1, (weights, np.ones(len(points))))
         return [self._block(k, (point, np.eye(k)), (weights, -points.T)), sums]
 
     def _inequalities(self) -> tuple[np.ndarray, np.ndarray]:
-        """z's being optimal first, and the excess after what the estimate alone has: `_multipliers` reads them by place."""
-        scaled, rest = self.scaled, self.rest
+        """Optimality of z, the a_j of the estimate alone, the excess, then signs: `_multipliers` relies on this order."""
+        scaled, estimate_only = self.scaled, self.estimate_only
         rows = [self._block(len(self.rows), (self.estimate, self.rows))]
-        rows.append(self._block(len(rest), (self.estimate, scaled.slope[rest])))
-        levels = [self.levels, -scaled.shift[rest]]
+        rows.append(self._block(len(estimate_only), (self.estimate, scaled.slope[estimate_only])))
+        levels = [self.levels, -scaled.shift[estimate_only]]
         if self.eps is not None:
             rows.append(self._block(1, (self.truth, self.d / self.length)))
             levels.append(np.array([(self.eps - self.c) / self.length]))
@@ -176,7 +178,7 @@ class ConicProgram:
         return cones, shifts
 
     def _objective(self) -> tuple[float, np.ndarray, np.ndarray]:
-        """The unit in which the solver sees the objective, its quadratic and its linear part."""
+        """The unit by which the objective is divided, then its quadratic and its linear part."""
         scaled = self.scaled
         unit = max(scaled.curvature, self.reward * self.length, 1e-300 if not len(self.cone) else 1.0)
         linear = np.zeros(self.size)
@@ -184,23 +186,23 @@ class ConicProgram:
         quadratic = np.zeros((self.size, self.size))
         eye = scaled.curvature / unit * np.eye(scaled.size)
         quadratic[self.truth, self.truth] = quadratic[self.estimate, self.estimate] = eye
-        quadratic[self.truth, self.estimate] = -eye  # the upper triangle is all that is read
+        quadratic[self.truth, self.estimate] = -eye  # Clarabel reads the upper triangle only
         return unit, quadratic, linear
 
-    # -- the solver's answer -----------------------------------------------------------------------------------------
+    # -- the solution --------------------------------------------------------------------------------------------------
 
     def _multipliers(self, x: np.ndarray, equal: np.ndarray, least: np.ndarray, cones: np.ndarray) -> Multipliers:
-        scaled, count, gone = self.scaled, len(self.rows), self.gone
+        scaled, count, vanishing = self.scaled, len(self.rows), self.vanishing
         w = np.zeros(len(scaled.psi))
         lengths = np.linalg.norm(scaled.psi[self.which] - scaled.psi[self.z], axis=1)
         w[self.which] = np.maximum(least[:count], 0.0) / lengths
-        s = self.reward if self.eps is None else max(float(least[count + len(self.rest)]), 0.0) / self.length
-        # where the truth cannot have an a_j its tangent is that at ratio 0
+        s = self.reward if self.eps is None else max(float(least[count + len(self.estimate_only)]), 0.0) / self.length
+        # where a'_j is zero for every truth, the tangent is that at ratio 0
         log_ratio, less = np.full(len(self.kept), -700.0), np.ones(len(self.kept))
         ratio = np.maximum(cones[2::3], 1e-300)
         log_ratio[self.cone], less[self.cone] = np.maximum(np.log(ratio), -700.0), 1 - ratio
         flat = np.zeros((2, len(self.kept)))
-        flat[:, gone] = equal[: 2 * len(gone)].reshape(2, -1)
+        flat[:, vanishing] = equal[: 2 * len(vanishing)].reshape(2, -1)
         return Multipliers(s, w, log_ratio, less, x[self.truth] - x[self.estimate], (flat[0], flat[1]))
 
     def _law(self, x: np.ndarray) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Calibration of convolved surrogates: linear, with constants that need no computation."""
+"""Calibration of convolved surrogates: linear, with explicit constants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .problem import matched
 
 @dataclass(frozen=True)
 class LinearCalibration:
-    """zeta(eps) >= share eps: a surrogate excess risk of delta hides no more than delta / share of task excess risk.
+    """zeta(eps) >= share eps: with surrogate excess risk delta, the task excess risk is at most delta / share.
 
     Attributes
     ----------
     loss, surrogate : the pair, bound to each other.
-    decision : "likeliest" or "drawn", how an output is read from the surrogate's law over outputs.
+    decision : "likeliest" or "drawn", how an output is chosen from the surrogate's law over outputs.
     share : 1 where the output is drawn, one over the number of outputs for the likeliest.
     eps_max : the largest task excess risk of any decision.
     """
@@ -37,7 +37,7 @@ class LinearCalibration:
         return np.where(eps > self.eps_max, np.inf, self.share * np.maximum(eps, 0.0))
 
     def excess_risk(self, delta: Any) -> np.ndarray:
-        """The most task excess risk that the surrogate excess risk delta can hide."""
+        """The largest task excess risk possible with surrogate excess risk delta."""
         return np.minimum(np.asarray(delta, dtype=float) / self.share, self.eps_max)
 
 
@@ -45,13 +45,13 @@ class LinearCalibration:
 def linear_calibration(
     loss: Any, surrogate: Any = "convolutional-fenchel-young", decision: str = "likeliest"
 ) -> LinearCalibration:
-    """The linear calibration of a convolved surrogate, which its excess identity proves.
+    """The linear calibration of a convolved surrogate, from the identity of its excess risk.
 
     Parameters
     ----------
     loss : a loss whose outputs can be listed, or its name.
     surrogate : a `ConvolutionalFenchelYoung`, or its name.
-    decision : "likeliest" output of the law pi that the scores stand for, or an output "drawn" from it.
+    decision : the "likeliest" output of the law pi that the scores define, or an output "drawn" from it.
 
     Returns
     -------
@@ -59,9 +59,9 @@ def linear_calibration(
 
     Notes
     -----
-    The surrogate's excess risk is D_h(mu, mu-hat) + sum_z pi_z e_z, where e_z >= 0 is the task excess risk of z. The sum is
-    the excess risk of an output drawn from pi, and at least pi_z e_z >= e_z / (number of outputs) for the likeliest z. Both constants are the
-    best: for 0-1 loss, zeta(eps) = share eps + O(eps^2) at a tie of all labels.
+    The surrogate's excess risk is D_h(mu, mu-hat) + sum_z pi_z e_z, where e_z >= 0 is the task excess risk of z. The
+    sum is the excess risk of an output drawn from pi, and at least pi_z e_z >= e_z / (number of outputs) for the
+    likeliest z. Both constants are tight: for 0-1 loss, zeta(eps) = share eps + O(eps^2) at a tie of all labels.
 
     Examples
     --------

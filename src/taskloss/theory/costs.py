@@ -1,4 +1,4 @@
-"""What one pass of a surrogate over the data costs: operations per example, from what each part computes."""
+"""The cost of a surrogate in operations per example."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..surrogates.maxentropy import MaxEntropy
 from ..surrogates.quadratic import Quadratic
 
 EXP = 10  # an exponential or a logarithm counts as this many additions
-NEWTON = 10  # steps of an inverse link without a formula, about
-STEPS = 4  # of the inner problem of a convolved surrogate, started warm
+NEWTON = 10  # typical number of steps of an inverse link without a formula
+STEPS = 4  # iterations of a convolved surrogate's inner problem, warm-started
 
 
 class Cost(NamedTuple):
-    """Operations for S and its gradient in the scores of one example: a formula and its value.
+    """Operations for S and its gradient in the scores, for one example: a formula and its value.
 
     k: scores. exp: an exponential or logarithm, counted as ten additions.
     """
@@ -37,10 +37,10 @@ class Cost(NamedTuple):
 
 @singledispatch
 def pass_cost(surrogate: Surrogate, size: int | None = None) -> Cost | None:
-    """The cost of S and its gradient for one example, given its scores; None where it is not known.
+    """The cost of S and its gradient for one example, given its scores; None where unknown.
 
-    size: the number of scores, for surrogates of any size. A linear model with d features adds 4 d k for the scores and their pullback. Register a new kind of surrogate with
-    `pass_cost.register`.
+    size: the number of scores, for surrogates of any size. A linear model with d features adds 4 d k for scores and
+    gradient. Register a new kind of surrogate with `pass_cost.register`.
 
     >>> import taskloss as tl
     >>> tl.theory.pass_cost(tl.surrogates.Multinomial(10))
@@ -63,7 +63,7 @@ def _(surrogate: Coordinatewise, size: int | None = None) -> Cost:
 @pass_cost.register
 def _(surrogate: CumulativeLink, size: int | None = None) -> Cost:
     k = surrogate.size or size or 0
-    return Cost("8 exp + 4 k", 8.0 * EXP + 4 * k)  # a label sees the two thresholds around it, and no other
+    return Cost("8 exp + 4 k", 8.0 * EXP + 4 * k)  # a label's loss depends on the two thresholds around it
 
 
 @pass_cost.register
@@ -96,7 +96,7 @@ def _(surrogate: MaxEntropy, size: int | None = None) -> Cost | None:
 
 @singledispatch
 def inference_cost(polytope: Polytope) -> Cost | None:
-    """The cost of log-partition function and marginals at one score; without a recursion, a sum over all vertices."""
+    """The cost of the log-partition function and marginals for one score vector; by default, a sum over vertices."""
     try:
         count, k = len(polytope.vertices()), polytope.size
     except (ValueError, NotImplementedError):

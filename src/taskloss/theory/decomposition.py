@@ -1,4 +1,4 @@
-"""The affine decomposition of any finite loss, smallest and best balanced."""
+"""The affine decomposition of any finite loss, of minimal dimension and balanced."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..losses.tabular import CostMatrix
 
 @dataclass(frozen=True)
 class Decomposition:
-    """matrix[z, y] = <psi[z], phi[y]> + constant, in the smallest dimension that a scalar constant allows.
+    """matrix[z, y] = <psi[z], phi[y]> + constant, of minimal dimension for a scalar constant.
 
-    k: that dimension. r: the dimension of M = hull phi(Y). `balance_gap`: how far max|psi|_2 max|phi|_2 is, at most,
-    above the least that any decomposition with this constant has (None where it was not balanced).
+    k: that dimension. r: the dimension of M = hull phi(Y). `balance_gap`: a bound on the excess of max|psi|_2
+    max|phi|_2 over its minimum among decompositions with this constant (None where it was not balanced).
     """
 
     psi: np.ndarray
@@ -31,7 +31,7 @@ class Decomposition:
 
     @property
     def full_dimensional(self) -> bool:
-        """Whether M has the dimension of the space it lives in, r = k."""
+        """Whether M is full-dimensional, r = k."""
         return self.r == self.k
 
     @property
@@ -49,7 +49,7 @@ class Decomposition:
         return _norms(self.phi)
 
     def loss(self) -> CostMatrix:
-        """The loss in this embedding, ready for an estimator or for `calibration`."""
+        """The loss in this embedding."""
         return CostMatrix(self.matrix, embedding=self.phi)
 
 
@@ -62,15 +62,14 @@ def _norms(rows: np.ndarray) -> dict[str, float]:
 
 @explained
 def decompose(matrix: Any, constant: float | None = None, balance: bool = True, tol: float = 1e-11) -> Decomposition:
-    """psi, phi and c with matrix[z, y] = <psi(z), phi(y)> + c and as few coordinates as there can be.
+    """psi, phi and c with matrix[z, y] = <psi(z), phi(y)> + c, of minimal dimension.
 
     The constant that lowers the rank, where one does, is 1 / (1' L^+ 1); otherwise 0, or the one given. Of all
-    factorisations in that dimension, `balance` picks the one with the least max|psi|_2 max|phi|_2, the quantity in
-    the paper's bound for conditional random fields: the norm gamma_2 of L - c, whose semidefinite program is solved
-    here by its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. The product is compared
-    with the matrix before it is returned. Singular values below `tol` times the largest cost count as zero. 0-1 loss on
-    n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where c = 1 takes n coordinates; Hamming loss on n
-    labels: k = r = n.
+    factorisations in that dimension, `balance` picks the one with the least max|psi|_2 max|phi|_2, the quantity in the
+    paper's bound for conditional random fields: the norm gamma_2 of L - c, whose semidefinite program is solved here by
+    its dual, max over laws p, q of the nuclear norm of diag(p)^1/2 (L - c) diag(q)^1/2. Singular values below `tol`
+    times the largest cost count as zero. 0-1 loss on n classes: c = 1 - 1/n and k = r = n - 1, full-dimensional, where
+    c = 1 takes n coordinates; Hamming loss on n labels: k = r = n.
     """
     check_number("tol", tol, above=0)
     check_number("constant", 0.0 if constant is None else constant)
@@ -88,7 +87,7 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     k = int((singular > least * max(1.0, abs(c) / unit)).sum())
     root = np.sqrt(singular[:k])
     psi, phi, gap = left[:, :k] * root, right[:k].T * root, None
-    # phi(y) - phi(y') is zero where the columns of the matrix do not differ
+    # M has the dimension of the span of differences of the matrix's columns
     r = min(k, int((np.linalg.svd((table - table.mean(1, keepdims=True)) / unit, compute_uv=False) > least).sum()))
     if balance and k:
         psi, phi, gap = _balanced(psi, phi)
@@ -105,7 +104,7 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
 def _constant(table: np.ndarray, least: float) -> float:
     """The c for which L - c 1 1' has a lower rank: 1 must be in both ranges of L, and then c = 1 / (1' L^+ 1).
 
-    What the formula proposes is kept only if the rank falls indeed.
+    The formula's c is used only if the rank does fall.
     """
     left, singular, right = np.linalg.svd(table, full_matrices=False)
     rank = int((singular > least).sum())
@@ -126,9 +125,9 @@ def _balanced(
     """The factorisation psi A, phi A^-T with the least max|psi| max|phi|, by multiplicative steps on the dual's laws.
 
     With U S V' the decomposition of diag(p)^1/2 T diag(q)^1/2 for T = psi phi', A = phi' diag(q)^1/2 V S^-1/2 makes
-    sum_z p_z |psi(z)|^2 = sum S; where the laws p and q are best, all rows that carry weight have the same length. sum S
-    is a lower bound at every step, which gives the gap. Weights may go to zero and take directions with them that the
-    factors need: a share of the uniform law is kept, ever smaller, and A is always invertible.
+    sum_z p_z |psi(z)|^2 = sum S; at the optimal laws p and q, all rows of positive weight have the same length. sum S
+    is a lower bound at every step, which gives the gap. Mixing in a vanishing share of the uniform law keeps A
+    invertible when weights go to zero.
     """
     n, m, k = len(psi), len(phi), psi.shape[1]
     p, q = np.full(n, 1 / n), np.full(m, 1 / m)
@@ -143,9 +142,9 @@ def _balanced(
         to_phi = (psi.T * floored[0]) @ left[:, :k] / root
         trial = psi @ to_psi, phi @ to_phi
         lengths, heights = ((part**2).sum(1) for part in trial)
-        lower = max(lower, float(s[:k].sum()))  # the floored laws are laws too
+        lower = max(lower, float(s[:k].sum()))  # valid for the mixed laws as well
         value = float(np.sqrt(lengths.max() * heights.max()))
-        # A^-T of the two ways of writing A agree up to rounding, or the step is not a factorisation
+        # to_phi must be A^-T up to rounding for the step to be a factorisation
         sound = np.abs(to_psi @ to_phi.T - np.eye(k)).max() <= 1e-11
         if value < best[0] and sound:
             stale = 0 if value < best[0] * (1 - 1e-9) else stale + 1

@@ -1,4 +1,4 @@
-"""How far apart decisions lie among moments: the distance between H_0(z) and the complement of H_eps(z), and what follows."""
+"""Distances between H_0(z) and the complement of H_eps(z), and the bounds that they give."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DecisionDistances:
 
     Attributes
     ----------
-    lengths : |psi(z) - psi(z')|_2 along the space in which moments move.
-    delta : 0 where H_0(z) and H_0(z') meet, positive where they do not, infinite where z is optimal nowhere.
+    lengths : |psi(z) - psi(z')|_2 in the affine hull of the moments.
+    delta : 0 where H_0(z) and H_0(z') meet, positive where they do not, infinite where z is never optimal.
     """
 
     lengths: np.ndarray
@@ -31,7 +31,7 @@ class DecisionDistances:
     def __call__(self, eps: Any) -> np.ndarray:
         """d_2(complement of H_eps(z), H_0(z)) = min over z' of eps / |psi(z) - psi(z')| + delta[z, z'], one per output z.
 
-        Infinite where z is optimal nowhere, or never behind. Levels eps come first, outputs last.
+        Infinite where z is never optimal, or always optimal. Levels eps come first, outputs last.
         """
         levels = np.asarray(eps, dtype=float)[..., None, None]
         if not (levels > 0).all():
@@ -41,18 +41,18 @@ class DecisionDistances:
         return (reach + self.delta).min(-1)
 
     def lower_bound(self, eps: Any, sigma: float = 1.0) -> Any:
-        """sigma/2 d_2^2, below the calibration function of every potential that is sigma-strongly convex in l2.
+        """sigma/2 d_2^2, a lower bound on the calibration function of every potential that is sigma-strongly convex in l2.
 
-        At least the improved bound of `Calibration.lower_bound`, which leaves delta out.
+        At least the improved bound of `Calibration.lower_bound`, which does not use delta.
         """
         out = sigma / 2 * self(eps).min(-1) ** 2
         return float(out) if out.ndim == 0 else out
 
     def excess(self, distance: Any) -> Any:
-        """The largest excess Bayes risk of decoding moments that are at most this far from the truth, in l2.
+        """The largest excess Bayes risk of decoding moments at most this l2 distance from the true ones.
 
         The inverse of the distance: max over pairs of |psi(z) - psi(z')| (distance - delta[z, z']). Exact for moments
-        anywhere in the space, where `excess_bound` has max |psi(z) - psi(z')| times the distance.
+        in the whole space; `excess_bound`, max |psi(z) - psi(z')| times the distance, is no smaller.
         """
         r = np.asarray(distance, dtype=float)[..., None, None]
         out = (self.lengths * np.maximum(r - self.delta, 0.0)).max((-2, -1))
@@ -61,7 +61,7 @@ class DecisionDistances:
 
 @explained
 def decision_distances(loss: Any, surrogate: Any = None) -> DecisionDistances:
-    """The paper's proposition on l2 distances, computed.
+    """The distances of the paper's proposition on l2 distances.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def decision_distances(loss: Any, surrogate: Any = None) -> DecisionDistances:
         d_2(H_eps(z)^c, H_0(z)) = min_{z' != z} eps / |psi(z) - psi(z')|_2 + delta_{z,z'},
 
     delta_{z,z'} the distance from H_0(z) to the hyperplane on which z and z' tie, one linear program. In the whole space
-    and with one constant for all outputs every H_0(z) holds the origin, so that all delta are 0; in the hull of D, or with
-    constants that differ by output, they need not be.
+    and with one constant for all outputs, every H_0(z) contains the origin and delta = 0; in the hull of D, or with
+    constants that differ by output, it need not be.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def decision_distances(loss: Any, surrogate: Any = None) -> DecisionDistances:
     lengths = np.linalg.norm(psi[:, None] - psi, axis=-1)
     lengths[lengths <= 1e-12 * max(lengths.max(initial=0.0), 1e-300)] = 0.0
     delta = np.zeros((count, count))
-    if np.ptp(offset) > 1e-12 * max(1.0, np.abs(offset).max()):  # else all sets hold the origin
+    if np.ptp(offset) > 1e-12 * max(1.0, np.abs(offset).max()):  # else every H_0(z) contains the origin
         for z in range(count):
             delta[z] = _deltas(psi, offset, z, lengths[z])
     return DecisionDistances(lengths, delta)
@@ -134,7 +134,7 @@ def _deltas(psi: np.ndarray, offset: np.ndarray, z: int, lengths: np.ndarray) ->
     """The distance from H_0(z) to each tie, by max <psi(z) - psi(z'), u> + c(z) - c(z') over u in H_0(z)."""
     rows, level = psi[z] - psi, offset - offset[z]
     keep = lengths > 0
-    if (level[~keep] < -1e-12).any():  # an output with the same psi and a smaller constant is always better
+    if (level[~keep] < -1e-12).any():  # an output with equal psi and a smaller constant always beats z
         return np.full(len(psi), np.inf)
     out = np.zeros(len(psi))
     for other in np.flatnonzero(keep):
@@ -147,7 +147,7 @@ def _deltas(psi: np.ndarray, offset: np.ndarray, z: int, lengths: np.ndarray) ->
 
 @explained
 def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = True) -> Any:
-    """The lemma on the excess Bayes risk: what decoding moments u costs where the true moments are at most `distance` away.
+    """The lemma on the excess Bayes risk: a bound for decoding moments at most `distance` from the true ones.
 
     Parameters
     ----------
@@ -184,14 +184,14 @@ def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     Parameters
     ----------
     loss : a loss whose outputs and labels can be listed; the random field has its phi as statistics.
-    improved : 2 eps^2 / (max |psi(z) - psi(z')|^2 max |phi(y) - phi(y')|^2) instead, which does not depend on where the
-        embeddings have their origin.
+    improved : 2 eps^2 / (max |psi(z) - psi(z')|^2 max |phi(y) - phi(y')|^2) instead, which does not change when
+        the embeddings are translated.
 
     Notes
     -----
     The Hessian of the log-partition function is the covariance of phi, at most E |phi|^2 and, by Popoviciu's inequality
     in each direction, at most a quarter of the squared diameter. The paper's form holds in every embedding of the loss,
-    so that `decompose`, which makes max|psi| max|phi| least, makes it largest.
+    and is largest in that of `decompose`, which minimises max|psi| max|phi|.
 
     Examples
     --------
@@ -207,5 +207,5 @@ def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     else:
         size = 8 * float((psi**2).sum(1).max() * (phi**2).sum(1).max())
     levels = np.asarray(eps, dtype=float) ** 2
-    # a loss that no output changes has no excess at all
+    # a loss that does not depend on the output has no excess
     return levels / size if size > 0 else np.where(levels > 0, np.inf, 0.0)

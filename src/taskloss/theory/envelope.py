@@ -1,4 +1,4 @@
-"""The convex envelope zeta** of a calibration function, its conjugate and its inverse, each as a bound that holds."""
+"""The convex envelope zeta** of a calibration function, its conjugate and its inverse, as valid bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Envelope:
-    """zeta**, by its conjugate: zeta**(eps) >= s eps - zeta*(s) for every slope s, with equality for the best."""
+    """zeta** by its conjugate: zeta**(eps) = max over slopes s of s eps - zeta*(s)."""
 
     def __init__(self, zeta: Calibration):
         self.zeta, self.problem = zeta, zeta.problem
@@ -24,14 +24,14 @@ class Envelope:
         self._ceilings: dict[float, np.ndarray] = {}
 
     def conjugate(self, slope: float) -> tuple[float, float]:
-        """zeta*(s) from above, and an eps at which it is attained."""
+        """An upper bound on zeta*(s), and the eps that attains it."""
         if slope <= 0:
             return 0.0, 0.0
-        if slope not in self._conjugates and not self.problem.form.exact and self._line:
-            self._conjugates[slope] = self._line_conjugate(slope)
+        if slope not in self._conjugates and not self.problem.form.exact and self._one_dimensional:
+            self._conjugates[slope] = self._bisected_conjugate(slope)
         if slope not in self._conjugates:
             unit = self._unit
-            if unit == 0:  # nothing is known from below but that zeta is not negative
+            if unit == 0:  # the only known lower bound is zeta >= 0
                 return slope * self.problem.eps_max, self.problem.eps_max
             if unit != 1:  # zeta >= unit * zeta of the squared distance
                 slope, whole = slope / unit, slope
@@ -42,13 +42,13 @@ class Envelope:
         return self._conjugates[slope]
 
     def _program_conjugate(self, slope: float) -> tuple[float, float]:
-        """The conjugate for the form's divergence, pair by pair, those that may give the most first."""
+        """The conjugate for the form's divergence: pairs by decreasing upper bound, until none can raise the maximum."""
         ceilings = self._pair_ceilings(slope)
         best, at = 0.0, 0.0
         for z, other, ceiling in self.zeta.ordered(-ceilings):
             if -ceiling <= best:
                 break
-            found = self.zeta.programs.solve(z, other, reward=slope, enough=-best)
+            found = self.zeta.programs.solve(z, other, reward=slope, cutoff=-best)
             ceilings[z, other] = min(max(-found.lower, 0.0), -ceiling)
             if ceilings[z, other] > best:
                 best = float(ceilings[z, other])
@@ -60,10 +60,10 @@ class Envelope:
         return best, at
 
     def _pair_ceilings(self, slope: float) -> np.ndarray:
-        """A quick upper bound on each pair's share of the conjugate.
+        """A cheap upper bound on each pair's conjugate.
 
-        From strong convexity; from two labels, for Kullback-Leibler; and from slopes that have been looked at, since
-        each share is convex in the slope, zero at zero and grows by no more than the pair's reach.
+        From strong convexity; from `two_point_ceilings`, for Kullback-Leibler; and from slopes already evaluated, since
+        each conjugate is convex in the slope, zero at zero and has slope at most the pair's reach.
         """
         reach = np.maximum(self.problem.reach, 0.0)
         kappa = np.zeros_like(reach) if self._unit != 1 else self.problem.curvature
@@ -83,29 +83,33 @@ class Envelope:
 
     @cached_property
     def _unit(self) -> float:
-        """How many times the form's zeta lies below the true one: 1, but where curvature 1 is a unit only.
+        """The factor c with zeta_h >= c zeta of the form: 1, unless the form has curvature 1 in place of that of h.
 
-        Then it is the least curvature of h within the largest distance that a pair's program has at the end of its reach:
-        at any eps the distance rho is no larger, and D_h >= curvature rho^2 / 2.
+        Then it is the least curvature of h within rho, the largest distance in a pair's program at eps = reach: at no
+        eps is the distance larger, and D_h >= c |u' - u|^2 / 2 up to there.
         """
         least = self.problem.form.least_curvature
         if least is None:
             return 1.0
         n = len(self.problem.psi)
         ends = [divmod(int(pair), n) for pair in self.zeta.representatives]
-        ends = [(z, other) for z, other in ends if self.problem.reach[z, other] > 0 and not self.zeta.programs.never(z)]
+        ends = [
+            (z, other)
+            for z, other in ends
+            if self.problem.reach[z, other] > 0 and not self.zeta.programs.never_optimal(z)
+        ]
         far = [self.zeta.programs.solve(z, other, float(self.problem.reach[z, other])).value for z, other in ends]
         widest = float(np.sqrt(2 * max(far, default=0.0)))
         return least(widest) if np.isfinite(widest) else 0.0
 
     @cached_property
-    def _line(self) -> bool:
-        """Whether one dimension makes zeta_h cheap and exact for every potential."""
+    def _one_dimensional(self) -> bool:
+        """Whether zeta_h has the closed form in one dimension, for every potential."""
         found = closed_form(self.problem, self.problem.eps_max / 2)
         return found is not None and "one dimension" in found.method
 
-    def _line_conjugate(self, slope: float) -> tuple[float, float]:
-        """By bisection of the range of eps: zeta grows, so that s eps - zeta is at most s (right end) - zeta(left end)."""
+    def _bisected_conjugate(self, slope: float) -> tuple[float, float]:
+        """By branch and bound over eps: as zeta increases, s eps - zeta <= s right - zeta(left) on [left, right]."""
         grid = np.linspace(0, self.problem.eps_max, 33)
         best, at, cells = 0.0, 0.0, []
         for left, right in itertools.pairwise(grid):
@@ -123,16 +127,16 @@ class Envelope:
         return max(-cells[0][0], 0.0), at
 
     def value(self, eps: float) -> float:
-        """zeta**(eps), from below."""
+        """A lower bound on zeta**(eps)."""
         if eps == 0:
             return 0.0
         if eps > self.problem.eps_max + self.problem.rounding:
             return np.inf
         if self._convex:
             return self.zeta.exact(eps).lower
-        # s eps - zeta*(s) is concave in s, with slope eps - eps(s): a secant-guarded bisection on that, from the
-        # slope of a chord, and with zeta itself as the ceiling where it is at hand.
-        known = self.problem.form.exact or self._line
+        # s eps - zeta*(s) is concave in s, with derivative eps - eps(s): bisection on its sign, from the slope of a
+        # chord, with zeta(eps) as an upper bound where it is known.
+        known = self.problem.form.exact or self._one_dimensional
         ceiling = self.zeta.exact(eps).lower if known else np.inf
         if known and ceiling == np.inf:  # no pair has a feasible point, here or beyond
             return np.inf
@@ -156,13 +160,13 @@ class Envelope:
         return min(best, ceiling)
 
     def inverse(self, delta: float) -> float:
-        """The largest eps with zeta**(eps) <= delta, from above."""
+        """An upper bound on the largest eps with zeta**(eps) <= delta."""
         from scipy.optimize import brentq, minimize_scalar
 
         if delta == 0:
             return 0.0
         top = self.problem.eps_max
-        if (self.problem.form.exact or self._convex or self._line) and self.zeta.exact(top).value <= delta:
+        if (self.problem.form.exact or self._convex or self._one_dimensional) and self.zeta.exact(top).value <= delta:
             return top
         if self._convex:
             return float(brentq(lambda e: self.zeta.exact(e).lower - delta, 0.0, top, xtol=1e-13))
@@ -171,17 +175,17 @@ class Envelope:
             slope = float(np.exp(log_slope))
             return min((delta + self.conjugate(slope)[0]) / slope, 1e12)
 
-        # The best slope is that of zeta** at the answer: at least delta over the answer, and not much steeper.
+        # The minimising slope is that of zeta** at the result: at least delta / result, and in practice not much steeper.
         widest = top if not self.problem.convexity else min(top, float(np.sqrt(delta / self.zeta.lower_bound(1.0))))
         start = np.log(delta / widest)
         found = minimize_scalar(bound, bounds=(start, start + 6), method="bounded", options={"xatol": 1e-7})
         return min(float(found.fun), top)
 
-    # -- where zeta_h is known for all eps at once -------------------------------------------------------------------
+    # -- convex closed forms -------------------------------------------------------------------------------------------
 
     @cached_property
     def _convex(self) -> bool:
-        """Whether zeta_h is known to be convex: a convex function of eps by formula."""
+        """Whether zeta_h has a closed form that is convex in eps."""
         found = closed_form(self.problem, self.problem.eps_max / 2)
         return found is not None and found.method in (
             "closed form (one-vs-all)",
@@ -191,5 +195,5 @@ class Envelope:
 
 
 def _below(a: float, b: float) -> float:
-    """a - b less its rounding: what a steep slope leaves of two large numbers is no bound otherwise."""
+    """a - b minus its rounding error, so that it stays a lower bound when two large numbers cancel."""
     return a - b - 1e-15 * (a + b)

@@ -1,8 +1,8 @@
-"""The exponential margin, whose divergence is not jointly convex: lower ends by its Lagrangian dual, in boxes of u.
+"""The exponential margin, whose divergence is not jointly convex: lower bounds by Lagrangian duality in boxes of u.
 
-The divergence is a sum over coordinates and everything else is linear, so that with every constraint priced each
-coordinate is minimised by itself: a problem in one dimension, solved with proof. The dual is what the convex envelope
-of each coordinate's divergence gives; cutting u's range in two brings the envelopes closer to the divergence.
+The divergence is a sum over coordinates and the constraints are linear, so that the Lagrangian separates: each
+coordinate is a problem in one dimension, solved with a proof. The dual value is that of the relaxation by each
+coordinate's convex envelope, which splitting the range of u tightens.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 if TYPE_CHECKING:
     from .problem import Problem
 
-FAR = 1e8  # |h'(y)| beyond this is as good as infinite: y is within 1e-16 of 0 or 1
-GRID = np.array([0.03, 0.15, 0.5, 0.9])  # where the estimate is first tried, and with 0 and 1 the truth
+FAR = 1e8  # |h'(y)| beyond this counts as infinite: y is within 1e-16 of 0 or 1
+GRID = np.array([0.03, 0.15, 0.5, 0.9])  # initial points of the estimate and, with 0 and 1, of the truth
 
 
 def divergence(x: np.ndarray, y: np.ndarray, move: Any = None) -> np.ndarray:
     """D(x, y) = (sqrt(x(1-y)) - sqrt(y(1-x)))^2 / sqrt(y(1-y)) of h(q) = -2 sqrt(q(1-q)), element by element.
 
-    The difference of roots is (x - y) over their sum; `move` is x - y, where it is known to more digits.
+    The difference of roots is (x - y) over their sum; `move` is x - y, where known more precisely.
     """
     move = x - y if move is None else move
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -47,13 +47,13 @@ def slope(y: np.ndarray) -> np.ndarray:
 def least_remainder(
     a: np.ndarray, b: np.ndarray, low: Any = 0.0, high: Any = 1.0, tolerance: float = 1e-11
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(bound, x, y): min of D(x, y) - a x + b y over x in [0, 1] and y in [low, high] from below, and where it is.
+    """(bound, x, y): a lower bound on min D(x, y) - a x + b y over x in [0, 1] and y in [low, high], and its minimiser.
 
     Minimising over x leaves F(g) = h*(g) - h*(g + a) + b y(g), with g = h'(y) and h*(g) = max(g, 0) + bulge(g). Each
-    term is linear, convex or concave between the points 0 and -a. On an interval of g without these inside, tangents
-    of what is convex and chords of what is concave make a line below F, and its ends a bound; intervals are halved
-    until no bound lies more than `tolerance` (1 + |a| + |b|) below the best value seen. Nothing but rounding, which
-    is subtracted, stands between the bound and a proof.
+    term is linear, convex or concave between the points 0 and -a. On an interval of g with neither inside, tangents of
+    the convex terms and chords of the concave ones sum to a line below F, whose lower end is a bound; intervals are
+    halved until no bound lies more than `tolerance` (1 + |a| + |b|) below the best value. A margin for rounding is
+    subtracted.
     """
     a, b, low, high = np.broadcast_arrays(np.asarray(a, float), b, low, high)
     scale = 1 + np.abs(a) + np.abs(b)
@@ -61,7 +61,7 @@ def least_remainder(
     spread = np.sinh(np.linspace(0, np.arcsinh(2 * FAR), 24))
     spread = np.concatenate([-spread[:0:-1], spread])
     nodes = np.sort(np.clip(np.concatenate([spread - a[:, None], spread + 0 * a[:, None]], axis=1), first, last))
-    # Beyond FAR the value is that of the end, y = 0 or 1 and x = y, up to rounding.
+    # Beyond FAR the value is, up to rounding, that at x = y = 0 or x = y = 1.
     ends = (
         np.where(low > 0, _remainder(first[:, 0], a, b), 0.0),
         np.where(high < 1, _remainder(last[:, 0], a, b), b - a),
@@ -105,7 +105,7 @@ def _remainder(g: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _minorant(left: np.ndarray, middle: np.ndarray, right: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The least of a line below F on [left, right]: the bulge is convex, y(g) convex below 0 and concave above."""
+    """The minimum on [left, right] of a line below F: the bulge is convex, y(g) convex below 0 and concave above."""
     side, half = np.where(middle >= 0, 1.0, -1.0), (right - left) / 2
     root = np.sqrt(4 + middle**2)
     level, steepness = _bulge(middle), -side * _bulge(middle) / root
@@ -125,9 +125,9 @@ def _minorant(left: np.ndarray, middle: np.ndarray, right: np.ndarray, a: np.nda
 class Node:
     """A box low <= y <= high of the estimate, in units of [0, 1], with a bound on the pair's program in it.
 
-    `points` are the (coordinate, x, y) seen on the way. `truth` and `estimate` solve the relaxed program and are
-    feasible for the pair but for the solver's last digits; there each coordinate's divergence exceeds its envelope by
-    `loose`.
+    `points` are the (coordinate, x, y) of the cutting planes. `truth` and `estimate` solve the relaxed program and are
+    feasible for the pair up to the solver's tolerance; `loose` is the gap between divergence and envelope there, by
+    coordinate.
     """
 
     low: np.ndarray
@@ -144,8 +144,8 @@ class Dual:
 
     For any a, w >= 0, s >= 0 and b = sum_i w_i (psi(z) - psi(i)),
       D >= s (eps - c) + <w, c(z) - c> + min over M of <a - s d, u'> + sum_j min over (x, y) of D(x, y) - a_j x + b_j y
-    where d and c are the differences of psi and of the offsets between z and z'. Good multipliers come from a master
-    program, linear, over the points seen so far; each bound is then evaluated from its multipliers alone.
+    where d and c are the differences of psi and of the offsets between z and z'. Multipliers come from a linear
+    master program over the points so far; each bound is then evaluated from its multipliers alone.
     """
 
     def __init__(self, problem: Problem, z: int, other: int, eps: float):
@@ -167,8 +167,8 @@ class Dual:
         self.size = 3 * k + n + 2
         self.a, self.b, self.w = np.arange(k), np.arange(k, 2 * k), np.arange(2 * k, 2 * k + n)
         self.s, self.over, self.each = 2 * k + n, 2 * k + n + 1, np.arange(2 * k + n + 2, self.size)
-        self.goal = np.zeros(self.size)
-        self.goal[self.w], self.goal[self.s], self.goal[self.over], self.goal[self.each] = (
+        self.objective = np.zeros(self.size)
+        self.objective[self.w], self.objective[self.s], self.objective[self.over], self.objective[self.each] = (
             -self.levels,
             -self.target,
             -1,
@@ -181,21 +181,21 @@ class Dual:
         inside[:, self.a], inside[:, self.s], inside[:, self.over] = -vertices, vertices @ self.d, 1.0
         box = np.eye(self.size)[np.r_[self.a, self.w, self.s]]
         self.fixed = sparse.csr_matrix(np.vstack([equal, inside, box, -box]))
-        largest = np.full(len(box), 1e5)  # multipliers beyond are not looked for
+        largest = np.full(len(box), 1e5)  # bound on the multipliers
         least = np.where(np.arange(len(box)) < k, largest, 0.0)
         self.fixed_levels = np.concatenate([np.zeros(k + len(vertices)), largest, least])
 
-    def root(self, truth: np.ndarray, estimate: np.ndarray, enough: float) -> Node:
-        """The node of all u, from a pair (u', u) near which good points are expected."""
+    def root(self, truth: np.ndarray, estimate: np.ndarray, cutoff: float) -> Node:
+        """The root node, all u, with initial points around the pair (u', u)."""
         k = len(self.a)
         x, y = (np.clip((u - self.start) / self.width, 1e-9, 1 - 1e-9) for u in (truth, estimate))
         points = np.vstack(
             [_points(np.arange(k), np.r_[0.0, GRID, 1.0], np.r_[1e-6, GRID]), np.stack([np.arange(k), x, y], axis=1)]
         )
-        return self._tighten(Node(np.zeros(k), np.ones(k), 0.0, points), enough)
+        return self._tighten(Node(np.zeros(k), np.ones(k), 0.0, points), cutoff)
 
-    def branch(self, node: Node, enough: float) -> list[Node]:
-        """The node's box cut in two, where its envelope is loosest."""
+    def branch(self, node: Node, cutoff: float) -> list[Node]:
+        """The node's two children: its box split in the coordinate where the envelope is loosest."""
         j = int(node.loose.argmax())
         low, high = node.low[j], node.high[j]
         middle = (node.estimate[j] - self.start) / self.width
@@ -210,20 +210,20 @@ class Dual:
                 np.array([j]), np.r_[0.0, GRID, 1.0], np.clip([first, (first + last) / 2, last], 1e-9, 1 - 1e-9)
             )
             child = replace(node, low=box_low, high=box_high, points=np.vstack([kept, more]))
-            out.append(self._tighten(child, enough))
+            out.append(self._tighten(child, cutoff))
         return out
 
-    def _tighten(self, node: Node, enough: float, rounds: int = 30) -> Node:
-        """The node with the best bound that cutting planes find; no better than `enough` is asked."""
+    def _tighten(self, node: Node, cutoff: float, rounds: int = 30) -> Node:
+        """The node with the bound raised by cutting planes, until it reaches `cutoff`."""
         points, tolerance, k = node.points, 1e-3, len(self.a)
         for _ in range(rounds):
             solution, heights = self._master(points, tolerance)
-            multipliers, prices = np.asarray(solution.x), np.maximum(np.asarray(solution.z), 0.0)
-            law, shares = prices[k : k + len(self.problem.vertices)], prices[-len(points) :]
+            multipliers, duals = np.asarray(solution.x), np.maximum(np.asarray(solution.z), 0.0)
+            law, shares = duals[k : k + len(self.problem.vertices)], duals[-len(points) :]
             index = points[:, 0].astype(int)
             total = np.bincount(index, shares, k)
             if not (np.isfinite(multipliers).all() and law.sum() > 0 and (total > 0).all()):
-                break  # the box holds no feasible point, or the solver gave up: the bound so far stands
+                break  # no feasible point in the box, or the solver failed: keep the bound
             value, new = self._evaluate(multipliers, node, 1e-3 * tolerance)
             x, y, envelope = (np.bincount(index, shares * part, k) / total for part in (*points[:, 1:].T, heights))
             node = replace(
@@ -235,13 +235,13 @@ class Dual:
                 loose=divergence(x, y) - envelope,
             )
             gap = -float(solution.obj_val_dual) - node.bound
-            if node.bound >= enough or gap <= 1e-5 * node.bound:
+            if node.bound >= cutoff or gap <= 1e-5 * node.bound:
                 break
             points, tolerance = np.vstack([points, new]), float(np.clip(gap / 10, 1e-8, tolerance))
         return node
 
     def _master(self, points: np.ndarray, tolerance: float) -> tuple[Any, np.ndarray]:
-        """The best multipliers if each coordinate had the given points only, and the divergence at these."""
+        """The solution of the master program over the given points, and the divergence at these."""
         clarabel, sparse = self.clarabel, self.sparse
         index, (x, y) = points[:, 0].astype(int), points[:, 1:].T
         heights, k, count = divergence(x, y), len(self.a), len(points)
@@ -250,16 +250,16 @@ class Dual:
         cuts = sparse.csr_matrix((entries, (np.tile(np.arange(count), 3), columns)), shape=(count, self.size))
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.max_threads = False, 1
-        # Stopped early, an interior point method stays off the corners, and few rounds are needed.
+        # Stopped early, an interior point method stays away from vertices, which saves rounds.
         settings.tol_gap_abs = settings.tol_gap_rel = tolerance / 10
         matrix = sparse.csc_matrix(sparse.vstack([self.fixed, cuts]))
         levels = np.concatenate([self.fixed_levels, heights])
         cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(levels) - k)]
         quadratic = sparse.csc_matrix((self.size, self.size))
-        return clarabel.DefaultSolver(quadratic, self.goal, matrix, levels, cones, settings).solve(), heights
+        return clarabel.DefaultSolver(quadratic, self.objective, matrix, levels, cones, settings).solve(), heights
 
     def _evaluate(self, multipliers: np.ndarray, node: Node, tolerance: float) -> tuple[float, np.ndarray]:
-        """The bound that the multipliers prove in the node's box, and the points at which it is attained."""
+        """The dual bound of the multipliers in the node's box, and each coordinate's minimiser."""
         a, w, s = multipliers[self.a], np.maximum(multipliers[self.w], 0.0), max(float(multipliers[self.s]), 0.0)
         b = w @ self.rows
         least, x, y = least_remainder(self.width * a, self.width * b, node.low, node.high, tolerance)

@@ -1,4 +1,4 @@
-"""What learning costs: the ball in which g is sought, averaged stochastic gradient descent, and sample sizes."""
+"""Learning bounds: averaged stochastic gradient descent over a ball of functions g, and sample sizes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..surrogates.base import Surrogate
 from .calibration import Calibration, calibration
 from .distances import diameter
 
-# -- what all bounds share -------------------------------------------------------------------------------------------
+# -- shared by all bounds ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class LearningBound:
-    """What an estimator guarantees after n examples, and every constant in it.
+    """The guarantee of an estimator after n examples, with its constants.
 
-    excess_risk: the bound on the true excess risk, through the exact zeta**. surrogate_excess: the bound on the
+    excess_risk: the bound on the task excess risk, through the exact zeta**. surrogate_excess: the bound on the
     surrogate's excess risk. gradient: M, the bound on the gradients' norm. confidence: the probability with which both
     bounds hold, None for bounds in expectation.
     """
@@ -37,7 +37,7 @@ class LearningBound:
 
 @dataclass(frozen=True)
 class Ball:
-    """The functions g with |g| <= D in a kernel's space, k(x, x) <= kappa^2, for the calibration function of one problem."""
+    """The ball |g| <= D in a kernel's space with k(x, x) <= kappa^2, and the calibration function of one problem."""
 
     zeta: Calibration
     radius: float
@@ -45,13 +45,13 @@ class Ball:
 
     @classmethod
     def of(cls, loss: Any, surrogate: Any, radius: float, kappa: float, **more: float) -> Ball:
-        """The ball, once its numbers, and `more` by their names, are seen to be positive and finite."""
+        """The ball; ValueError where radius, kappa or one of `more` is not positive and finite."""
         zeta = calibration(loss, surrogate)
         positive(**more, radius=radius, kappa=kappa)
         return cls(zeta, radius, kappa)
 
     def gradient(self, times: float = 1.0) -> tuple[float, dict[str, float]]:
-        """M with |grad S (x) k(x, .)| <= M for every |g| <= times D, and the constants that it came from."""
+        """M with |grad S (x) k(x, .)| <= M for every |g| <= times D, and its constants."""
         problem, radius, kappa = self.zeta.problem, times * self.radius, self.kappa
         surrogate, phi = problem.surrogate, problem.vertices
         constants = {"c_psi": float(np.linalg.norm(problem.psi, axis=1).max())}
@@ -61,7 +61,7 @@ class Ball:
             return bound, constants | more
         margin = problem.form.margin
         if margin is not None:
-            # |dS/dv_j| = |Phi'(+-v_j)| is largest at the most wrong score that the ball allows.
+            # |dS/dv_j| = |Phi'(+-v_j)| is largest at the score -kappa D, the end of the ball's range.
             worst = abs(float(margin.derivative(np.array(-kappa * radius))))
             constants["phi_slope"] = worst
             return kappa * worst * math.sqrt(phi.shape[1]), constants
@@ -75,10 +75,10 @@ class Ball:
 
 @dataclass(frozen=True)
 class ASGDBound(LearningBound):
-    """What n steps of projected averaged SGD guarantee.
+    """The guarantee of projected averaged SGD after n steps.
 
     paper: the theorem's own bound, 4 kappa c_psi beta D C / n^(1/4) (None where the surrogate is not of Legendre type, or
-    with a confidence, of which the theorem says nothing). step: the constant step size.
+    with a confidence, which the theorem does not cover). step: the constant step size.
     """
 
     paper: float | None
@@ -94,7 +94,7 @@ def asgd_bound(
     kappa: float = 1.0,
     confidence: float | None = None,
 ) -> ASGDBound:
-    """The theorem on averaged SGD in a kernel's space, its constants computed from the loss and the surrogate.
+    """The theorem on averaged SGD in a kernel's space, with its constants for the loss and the surrogate.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def asgd_bound(
 
     Notes
     -----
-    The step is 2 D / (M sqrt(n)); the bound uses the exact envelope zeta**, and so is never worse than the theorem's, which
-    uses a quadratic below it. The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad h*(0)|), or
-    what the bounded domain gives, whichever is less.
+    The step is 2 D / (M sqrt(n)); the bound uses the exact envelope zeta**, and so is never worse than the theorem's,
+    which uses a quadratic minorant. The gradient's bound M is the theorem's, kappa (kappa beta D + max |phi(y) - grad
+    h*(0)|), or that of a bounded domain, whichever is less.
 
     *With probability 1 - a* the surrogate's excess risk is at most 2 D M / sqrt(n) (1 + sqrt(2 log(1/a))). *Proof.* With
     G_i the gradient at the i-th step, the regret sum_i <G_i, g_(i-1) - g*> is at most (2 D)^2 / (2 eta) + n eta M^2 / 2 =
@@ -144,7 +144,7 @@ def asgd_bound(
 
 
 def tail(confidence: float | None) -> float:
-    """1 + sqrt(2 log(1/a)) for probability 1 - a: what a mean of n bounded steps pays beyond its expectation; 1 in expectation."""
+    """The factor 1 + sqrt(2 log(1/a)) of a bound with probability 1 - a (Azuma-Hoeffding); 1 in expectation."""
     if confidence is None:
         return 1.0
     if not 0 < confidence < 1:
@@ -171,11 +171,11 @@ def sample_size(
     gamma_p: float | None = None,
     confidence: float | None = None,
 ) -> float:
-    """The n from which averaged SGD has expected true excess risk at most eps: (2 D M / zeta**(eps))^2.
+    """The least n for which averaged SGD has expected task excess risk at most eps: (2 D M / zeta**(eps))^2.
 
-    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. With a confidence, the n from which
-    the excess risk is at most eps with that probability. The answer is a whole number, as a float since it can be
-    astronomic; 1 where no output can be eps worse than the best.
+    With p and gamma_p, under the p-noise condition, zeta^(p) in the place of zeta**. With a confidence, the least n
+    for which the excess risk is at most eps with that probability. A whole number, as a float
+    since it can be infinite; 1 where no output can have excess eps.
     """
     if (p is None) != (gamma_p is None):
         raise ValueError("Give both p and gamma_p, or neither.")
@@ -186,7 +186,7 @@ def sample_size(
 
 
 def examples_needed(level: float, radius: float, gradient: float, confidence: float | None) -> float:
-    """The n from which averaged SGD has surrogate excess at most `level`."""
+    """The least n for which averaged SGD has surrogate excess at most `level`."""
     wanted = 2 * radius * gradient * tail(confidence)
     if level == 0:
         return math.inf
@@ -205,14 +205,14 @@ def canonical_gradient(
     if surrogate.domain == polytope:
         bound = min(bound, diameter(phi))  # grad h*(v) lies in M
     elif surrogate.domain is not None:
-        # grad h*(v) lies in D: no farther from phi(y) than D's box is
+        # grad h*(v) lies in D, and D in its bounding box
         low, high = surrogate.domain.bounds()
         bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
     return kappa * bound, {"beta": beta, "c_phi_h": c_phi_h}
 
 
 def positive(**values: float) -> None:
-    """Refuse the first of the named numbers that is not positive and finite."""
+    """ValueError for the first of the named numbers that is not positive and finite."""
     for name, value in values.items():
         if not (isinstance(value, numbers.Real) and 0 < value < math.inf):
             raise ValueError(f"{name} must be positive and finite, got {value!r}.")

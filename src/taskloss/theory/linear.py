@@ -1,4 +1,4 @@
-"""Linear programs as the theory needs them: at a vertex, and to ten digits."""
+"""Linear programs, solved to a vertex and to ten digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# HiGHS's own tolerances of 1e-7 take a reduced cost of -1e-7 for none: far vertices then cost 1e-5 too much.
+# With HiGHS's default tolerance of 1e-7 on reduced costs, a far vertex can be suboptimal by 1e-5.
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 

@@ -1,4 +1,4 @@
-"""Which max-margin losses are consistent when: verdicts that carry their proof."""
+"""Consistency of max-margin losses: verdicts with their proofs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ("max-margin", "restricted", "max-min")
 
 @dataclass(frozen=True)
 class MaxMarginReport:
-    """The answer of `check_max_margin`: a verdict and what proves it.
+    """The result of `check_max_margin`: a verdict and its proof.
 
     Attributes
     ----------
@@ -25,13 +25,14 @@ class MaxMarginReport:
     decoding : the decoding for which the verdict "consistent" holds: "argmax" of the scores, "tightened argmax"
         (`tightened`), or "some" where only its existence is proved.
     tree : edges (z, z', length) of the tree whose distance the loss is, where that is the proof.
-    v : for "inconsistent", one score that is best for every law in `laws`, though each output is wrong for one of them.
-        For a tree with a fork, a score that is best for `laws[0]` and whose argmax is wrong: why "argmax" is not enough.
+    v : for "inconsistent", a score that minimises the risk of every law in `laws`, though no output is optimal for all
+        of them. For a tree with a fork, a minimiser for `laws[0]` whose argmax is not optimal, so that "argmax" does
+        not suffice.
     laws : laws over the labels, as rows.
-    couplings : for each law the weights of the pieces (see `pieces`) that prove the score's risk to be the least.
+    couplings : for each law the weights of the pieces (see `pieces`) that certify v as a minimiser.
     pieces : (y, a, b), one row each: S(v, y) is the largest b + <a, v>.
     matrix : the loss, matrix[z, y].
-    cells : how many linear functions the least risk is the minimum of, where all were listed.
+    cells : the number of cells on which the least risk is linear, where all were listed.
     """
 
     verdict: str
@@ -57,10 +58,10 @@ class MaxMarginReport:
         return values_of(self.pieces, np.atleast_2d(np.asarray(v, dtype=float)), self.matrix.shape[1])
 
     def gap(self, argmax: bool = False) -> float:
-        """How wrong the counterexample makes every decoding, or only the argmax: positive is a proof of inconsistency.
+        """The excess loss that the counterexample forces on every decoding, or on the argmax; if positive, a proof.
 
-        All of it is plain arithmetic. The weights Q of a coupling are not negative, sum to the law on each label's pieces and satisfy sum Q a = 0, so
-        that for every score v' sum_y q_y S(v', y) >= sum Q (b + <a, v'>) = <Q, b>: no score has less risk than <Q, b>,
+        The weights Q of a coupling are not negative, sum to the law on each label's pieces and satisfy sum Q a = 0, so
+        that for every score v' sum_y q_y S(v', y) >= sum Q (b + <a, v'>) = <Q, b>: no score has risk below <Q, b>,
         which v attains. The gap is the least over outputs, or over the argmax of v, of the largest excess loss under
         these laws.
         """
@@ -107,12 +108,13 @@ def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> 
     decoding if and only if on each cell where H is linear one output is optimal throughout. Three proofs follow.
 
     *Tree.* If L is the distance of a tree whose nodes are all outputs, then max-margin is consistent: H(q) is twice the
-    least expected loss, as all mass can be coupled with itself through a median. That is the theorem of Nowak-Vila, Rudi
+    least expected loss, as q can be coupled with itself through a median. That is the theorem of Nowak-Vila, Rudi
     and Bach. The four-point condition is not enough: 0-1 loss on three labels is a tree distance between leaves, and
     without the centre among the outputs max-margin fails. On a path the argmax of v is optimal. At a fork it need not
-    be: a fork m that never occurs has no reason to raise its score. Then `tightened` scores are needed.
+    be: nothing raises the score of a fork m that is never a label. Then `tightened` scores are needed.
 
-    *Counterexample.* A score that is best for several laws which no output serves, checked by `MaxMarginReport.gap`.
+    *Counterexample.* A score that minimises the risk of several laws with no common optimal output, checked by
+    `MaxMarginReport.gap`.
 
     *Cells.* Up to five labels, all cells are listed by Benson's outer approximation: the lower envelope of the linear
     functions found so far is compared with H at its vertices until they agree, and then they agree everywhere.
@@ -180,7 +182,7 @@ def tightened(loss: Any, v: Any) -> np.ndarray:
 
 
 def _truth(matrix: np.ndarray, loss: Loss) -> np.ndarray:
-    """Each label's own output, the only one that is best for it."""
+    """Each label's unique best output."""
     best = matrix == matrix.min(0)
     own = best.argmax(0)
     if (best.sum(0) != 1).any() or len(set(own.tolist())) < len(own):
@@ -194,8 +196,8 @@ def _truth(matrix: np.ndarray, loss: Loss) -> np.ndarray:
 
 
 def _tree(matrix: np.ndarray, truth: np.ndarray, tol: float) -> list[tuple[int, int, float]] | None:
-    """The tree on the outputs whose distance the loss is, or None: its minimum spanning tree, with paths checked."""
-    # the path from z on to z' ends at a leaf; if all leaves are labels, the distance is this largest difference
+    """The tree on the outputs whose distance is the loss, or None: the minimum spanning tree, if its paths agree."""
+    # a path through z and z' extends to a leaf; if all leaves are labels, the distance is this largest difference
     distance = np.abs(matrix[:, None] - matrix[None]).max(-1)
     if np.abs(distance[:, truth] - matrix).max() > tol:
         return None
@@ -222,7 +224,7 @@ def _tree_report(
 ) -> MaxMarginReport:
     distance = np.abs(matrix[:, None] - matrix[None]).max(-1)
     for fork in range(len(distance)):
-        # labels beyond three edges of the fork: the nearest in each direction
+        # for each edge of the fork, the labels beyond it, nearest first
         near = [b if a == fork else a for a, b, _ in tree if fork in (a, b)]
         ways = [
             [y for y, z in enumerate(truth) if np.isclose(distance[fork, z], distance[fork, n] + distance[n, z])]
@@ -237,7 +239,7 @@ def _tree_report(
     law = np.zeros(matrix.shape[1])
     law[[way[0] for way in ways[:3]]] = 1 / 3
     v = -distance[fork]
-    v[fork] = v.min() - 1.0  # no label asks for the fork's own score
+    v[fork] = v.min() - 1.0  # no label is the fork, so that lowering its score costs nothing
     coupling = engine.coupling(v / scale, law)
     reason = f"the distance of a tree of {len(matrix)} outputs; at forks that never occur argmax needs tightened scores"
     return MaxMarginReport("consistent", reason, "tightened argmax", matrix, pieces, tree, v, law[None], coupling[None])

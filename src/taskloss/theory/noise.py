@@ -1,4 +1,4 @@
-"""The noise condition from data: how far decisions are from flipping, with confidence bands, and what that buys."""
+"""The noise condition from data: the distribution of margins with confidence bands, and the excess risk bound from it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class MarginDistribution:
     Attributes
     ----------
     margins : one for each input, in increasing order.
-    distances : how far, in l2, the moments can move before another output is as good; in the order of the inputs.
-    confidence : with what probability the bands hold, all at once.
-    error : how far margins may be off because moments are estimates; shifts the upper band.
+    distances : l2 distance from the moments to the nearest tie, in the order of the inputs.
+    confidence : the probability with which the bands hold, simultaneously for all t.
+    error : a bound on the error of the margins, as moments are estimates; it widens the bands.
     """
 
     margins: np.ndarray = field(repr=False)
@@ -52,10 +52,10 @@ class MarginDistribution:
         Notes
         -----
         Each side takes half of the error probability a, and spends half of that on the Dvoretzky-Kiefer-Wolfowitz
-        inequality with Massart's constant, sqrt(log(4 / a) / (2 n)), and half on Clopper and Pearson's bounds at m order
-        statistics whose ranks grow geometrically. P(gamma <= gamma_(i)) is a Beta(i, n - i + 1) variable or more (gamma
-        may have atoms), so that these bounds shrink with 1/n at t = 0, where the noise condition lives and where the
-        first inequality knows only 1/sqrt(n). The better of the two is returned.
+        inequality with Massart's constant, sqrt(log(4 / a) / (2 n)), and half on Clopper and Pearson's bounds at m
+        order statistics whose ranks grow geometrically. P(gamma <= gamma_(i)) stochastically dominates a Beta(i, n - i
+        + 1) variable (and equals one where gamma has no atoms), so that these bounds shrink with 1/n near t = 0, where
+        the noise condition matters and the first inequality gives only 1/sqrt(n). The better of the two is returned.
         """
         levels = np.asarray(t, dtype=float)
         n, quarter = len(self), (1 - self.confidence) / 4
@@ -71,7 +71,7 @@ class MarginDistribution:
 
     @cached_property
     def _knots(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Order statistics with the upper bound to their left, and with the lower bound from them on."""
+        """Order statistics, the upper bounds to their left and the lower bounds to their right."""
         from scipy.stats import beta
 
         n = len(self)
@@ -85,13 +85,13 @@ class MarginDistribution:
     def gamma_p(self, p: float) -> float:
         """The L_p norm of 1/gamma over the sample: an estimate, infinite where decisions tie.
 
-        No sample bounds the norm itself from above, as rare margins near zero can make it as large as one likes: use
-        `gamma_p_lower`, `exponent`, and `excess_risk`, which needs no such norm.
+        No sample bounds the norm itself from above, as rare margins near zero can make it arbitrarily large: use
+        `gamma_p_lower`, `exponent`, and `excess_risk`, which does not need the norm.
         """
         self._check_p(p)
         with np.errstate(divide="ignore", over="ignore"):
             least = self.margins[0]
-            # relative to the least margin, so that large p do not overflow
+            # relative to the least margin, against overflow for large p
             return float(np.mean((least / self.margins) ** p) ** (1 / p) / least) if least > 0 else np.inf
 
     def gamma_p_lower(self, p: float) -> float:
@@ -112,7 +112,7 @@ class MarginDistribution:
     def exponent(self, share: float = 0.1) -> tuple[float, float]:
         """The p with P(gamma <= t) ~ t^p near zero, by Hill's estimator on the least margins, and its standard error.
 
-        gamma_p is finite for smaller p only. share: the part of the sample that counts as near zero.
+        gamma_p is finite for smaller p only. share: the fraction of the sample that counts as near zero.
         """
         count = max(int(share * len(self)), 1)
         if not 0 < share < 1 or count + 1 >= len(self) or self.margins[0] <= 0:
@@ -129,16 +129,16 @@ class MarginDistribution:
         if not (np.isfinite(p) and p > 0):
             raise ValueError(f"p must be positive and finite, got {p}.")
 
-    # -- what it buys ------------------------------------------------------------------------------------------------
+    # -- the excess risk -----------------------------------------------------------------------------------------------
 
     def excess_risk(self, zeta: Calibration, delta: float, points: int = 60) -> float:
-        """The most true excess risk that surrogate excess risk delta can hide, given these margins.
+        """The largest task excess risk possible with surrogate excess risk delta, given these margins.
 
         Parameters
         ----------
         zeta : the calibration function of the loss and the surrogate.
         delta : the surrogate's excess risk.
-        points : thresholds t that are tried.
+        points : the number of thresholds t.
 
         Notes
         -----
@@ -146,12 +146,12 @@ class MarginDistribution:
 
             excess risk <= t P(gamma <= t) + t / zeta**(t) delta.
 
-        A wrong decision loses at least gamma(x). Where it loses at most t, gamma(x) <= t, and those inputs cost at most
-        t P(gamma <= t); where it loses more, the loss is at most t / zeta**(t) times zeta** of it, as zeta** is convex
-        and 0 at 0. This is the paper's proof for low noise, one step before Tsybakov's lemma, so that it needs neither p
-        nor gamma_p. The answer is never more than zeta's own, which knows of no margins.
+        A wrong decision has excess at least gamma(x). Where its excess is at most t, gamma(x) <= t, and these inputs
+        contribute at most t P(gamma <= t); where it is more, it is at most t / zeta**(t) times its zeta**, as zeta** is
+        convex and 0 at 0. This is the paper's proof for low noise, one step before Tsybakov's lemma, so that it needs
+        neither p nor gamma_p. The bound is never above `zeta.excess_risk(delta)`, which does not use margins.
 
-        It takes the margins for the true ones up to `error`, and the inputs for a sample of those to come.
+        It assumes that the margins are true up to `error`, and that the inputs are a sample from the test distribution.
         """
         plain = float(zeta.excess_risk(delta))
         if plain == 0:
@@ -164,7 +164,7 @@ class MarginDistribution:
         return min(plain, float(bounds.min()))
 
     def plot(self, ax: Any = None) -> Any:
-        """How far decisions are from flipping (needs matplotlib); returns the axes."""
+        """The distribution of margins with its band (needs matplotlib); returns the axes."""
         from .plots import margins_plot
 
         return margins_plot(self, ax)
@@ -179,11 +179,11 @@ def margin_distribution(
     Parameters
     ----------
     source : a fitted estimator (a pipeline that ends in one), or a loss.
-    data : inputs X for an estimator, that it was not fitted on; moments, one row per input, for a loss.
+    data : for an estimator, inputs X that it was not fitted on; for a loss, moments, one row per input.
     loss : a loss on the same labels, in the place of the estimator's.
     confidence : of the bands, over the draw of the inputs.
-    error : a bound on how far margins are off because moments are estimates. Moments within r of the truth in a norm
-        give `excess_bound(loss, r, norm)`.
+    error : a bound on the error of the margins, as moments are estimates: `excess_bound(loss, r, norm)` for moments
+        within r of the truth.
 
     Returns
     -------
@@ -191,10 +191,10 @@ def margin_distribution(
 
     Notes
     -----
-    gamma(x) = min over z' of <psi(z') - psi(z), mu(x)> + c(z') - c(z), z the decision; outputs that cost the same whatever
-    the label count as one. If mu moves to u, each such difference moves by at most max |<psi(z) - psi(z'), u - mu>|, and
-    so does gamma. The distance to the nearest tie is the least of these differences over |psi(z') - psi(z)|_2. It is
-    the paper's p-noise condition, seen in a sample: of the model's margins, which are the truth's up to `error`.
+    gamma(x) = min over z' of <psi(z') - psi(z), mu(x)> + c(z') - c(z), z the decision; outputs with equal costs on
+    every label count as one. If mu moves to u, each such difference moves by at most max |<psi(z) - psi(z'), u - mu>|,
+    and so does gamma. The distance to the nearest tie is the least of these differences over |psi(z') - psi(z)|_2. This
+    is the paper's p-noise condition on a sample, with the model's margins for the true ones up to `error`.
 
     Examples
     --------
@@ -246,14 +246,14 @@ def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, 
         gaps = risks - risks.min(1, keepdims=True)
         gaps[np.arange(len(gaps)), best] = np.inf
         margins.append(gaps.min(1))
-        with np.errstate(divide="ignore"):  # two outputs may differ by a constant alone: never a tie
+        with np.errstate(divide="ignore"):  # outputs that differ by a constant alone never tie
             reach = np.where(lengths[best] > 0, gaps / np.maximum(lengths[best], 1e-300), np.inf)
         distances.append(reach.min(1))
     return np.concatenate(margins), np.concatenate(distances)
 
 
 def _coordinatewise_margins(loss: Loss, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same without listing label sets: the next best one differs in one label, and so does the nearest tie."""
+    """`_margins` without listing label sets: the second best differs in one label, and so does the nearest tie."""
     size = loss.polytope.size
     if mu.shape[1] != size:
         raise ValueError(f"The moments have {mu.shape[1]} columns, and {loss!r} needs {size}.")

@@ -19,8 +19,8 @@ class OsokinComparison:
 
     osokin: 1 / (2 max |P_F(e_z - e_z')|^2) for S(w, y) = |F w - L_y|^2 / 2, a sum over all outputs (without their
     normalisation by the number of outputs). ours: 1 / (2 max |F'(e_z - e_z')|^2) for S(v, y) = |v - U_y|^2 / 2 with L
-    = F U' + c. Both are equal for F the identity; otherwise theirs is the larger surrogate, and the two are not on
-    one scale.
+    = F U' + c. They are equal for F the identity; otherwise theirs is the larger surrogate, and the two have different
+    units.
     """
 
     osokin: float
@@ -48,7 +48,7 @@ def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     if f.ndim != 2 or len(f) != len(table):
         raise ValueError(f"The score matrix needs one row per output, {len(table)}, got shape {f.shape}.")
     inverse = np.linalg.pinv(f)
-    # their surrogate needs L itself in the span; a constant on all outputs shifts no decision
+    # their surrogate needs L itself in the span; a constant on all outputs changes no decision
     constant = base.constant if scores is None else 0.0
     phi = (inverse @ (table - constant)).T
     if not np.allclose(f @ phi.T, table - constant, atol=1e-8 * max(1.0, np.abs(table).max())):
@@ -60,5 +60,5 @@ def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
 
 
 def _coefficient(rows: np.ndarray) -> float:
-    """1 / (2 max |row_z - row_z'|^2), infinite where all outputs are alike: no mistake can be made."""
+    """1 / (2 max |row_z - row_z'|^2), infinite where all outputs are equal and no excess can occur."""
     return float(inverse_square(diameter(rows), 1.0)) / 2

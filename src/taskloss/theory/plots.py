@@ -70,7 +70,7 @@ def calibration_plot(zeta: Calibration, ax: Any = None, points: int = 41) -> Any
 
 
 def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int = 200) -> Any:
-    """How far decisions are from flipping: the share of inputs whose margin is at most t, with its band.
+    """The distribution of margins: the share of inputs whose margin is at most t, with its band.
 
     Both axes are logarithmic, so that the p of the noise condition is the slope at the left end.
     """
@@ -117,7 +117,7 @@ def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
 
 
 def crammer_singer_calibration(eps: np.ndarray, steps: int = 40) -> np.ndarray:
-    """zeta of the multiclass hinge for 0-1 loss on three classes, from its definition: no Bregman divergence helps here.
+    """zeta of the multiclass hinge for 0-1 loss on three classes, from its definition, as it has no Bregman divergence.
 
     For each law q on a grid, ordered by symmetry, and each wrong output z: the least risk of scores that pick z, less
     the least risk of all, two linear programs. On the grid's laws the values are exact.

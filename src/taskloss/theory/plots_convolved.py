@@ -1,4 +1,4 @@
-"""The picture of a convolved surrogate beside the plain one; needs the extra `plot`."""
+"""A figure that compares a surrogate with its convolution; needs the extra `plot`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .plots import BLUE, GREY, ORANGE, RED, _pyplot
 def excess_pairs(
     loss: Any, surrogate: Any, count: int = 4000, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Surrogate excess, task excess of the decision, and where the surrogate has a law over outputs that of a drawn output.
+    """Surrogate excess, task excess of the decision and, for a convolved surrogate, that of a drawn output.
 
-    Laws over labels are random, and near a tie for the most part, where both are hard to tell apart; estimates are the scores of
-    other such laws, and for a convolved surrogate scores within its ties.
+    Laws over the labels are random, most of them near a tie; estimates are the scores of other such laws, and for a
+    convolved surrogate scores within its ties.
     """
     rng = np.random.default_rng(seed)
     matrix, labels = loss.matrix(), loss.phi(loss.labels())
@@ -42,7 +42,7 @@ def excess_pairs(
 
 
 def convolved_figure(loss: Any = None, surrogate: Any = "multinomial", most: float = 0.15) -> Any:
-    """Task excess against surrogate excess: under the square root for a surrogate, under a line where it is convolved.
+    """Task excess against surrogate excess: below a square root for a surrogate, below a line for its convolution.
 
     Parameters
     ----------

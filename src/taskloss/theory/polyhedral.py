@@ -1,4 +1,4 @@
-"""Polyhedral surrogates: the cells of the simplex on which their least risk is linear, and laws that no output serves."""
+"""Polyhedral surrogates: the cells on which their least risk is linear, and counterexamples to consistency."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def values_of(pieces: tuple[np.ndarray, np.ndarray, np.ndarray], v: np.ndarray, 
 
 
 def region(matrix: np.ndarray, z: int) -> np.ndarray:
-    """The vertices of the laws for which output z is optimal: k - 1 of the inequalities hold with equality."""
+    """The vertices of the polytope of laws for which output z is optimal: k - 1 inequalities are active at each."""
     k = matrix.shape[1]
     rows = np.vstack([np.delete(matrix, z, 0) - matrix[z], np.eye(k)])  # rows @ q >= 0
     found = []
@@ -57,7 +57,9 @@ class Cells:
         """A vertex of argmin_v s(v, q), and the least risk."""
         size = self.a.shape[1]
         rows = np.c_[self.a, -np.eye(self.k)[self.y]]
-        bounds = [(0, 0)] + [(-1e3, 1e3)] * (size - 1) + [(None, None)] * self.k  # adding a constant changes nothing
+        bounds = (
+            [(0, 0)] + [(-1e3, 1e3)] * (size - 1) + [(None, None)] * self.k
+        )  # S is invariant to a constant added to all scores
         found = linear_program(np.r_[np.zeros(size), q], A_ub=rows, b_ub=-self.b, bounds=bounds)
         if found.status != 0:
             raise ArithmeticError(f"The linear program of the least risk failed: {found.message}")
@@ -70,14 +72,14 @@ class Cells:
         return self.a @ v + self.b >= self.values(v)[self.y] - 1e-7
 
     def coupling(self, v: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Weights of the tight pieces that prove v to be best for q."""
-        found = self._programme(v, np.zeros(self.k), q)
+        """Weights of the tight pieces that certify v as a minimiser for q."""
+        found = self._program(v, np.zeros(self.k), q)
         if found is None:
-            raise ArithmeticError("The score is not best for this law.")
+            raise ArithmeticError("The score does not minimise the risk of this law.")
         return found
 
-    def _programme(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
-        """The coupling of the largest <reward, q> among the laws for which v is best, or for one law."""
+    def _program(self, v: np.ndarray, reward: np.ndarray, q: np.ndarray | None = None) -> np.ndarray | None:
+        """The coupling that maximises <reward, q> over the laws q whose risk v minimises, or for the given q."""
         tight = np.flatnonzero(self._tight(v))
         sums = np.eye(self.k)[self.y[tight]].T
         equal = np.vstack([self.a[tight].T, np.ones(len(tight)) if q is None else sums])
@@ -93,7 +95,7 @@ class Cells:
         return np.bincount(self.y, coupling, self.k)
 
     def counterexample(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """(v, laws, couplings), or None; then `complete` says whether every cell was looked at."""
+        """(v, laws, couplings), or None; then `complete` says whether every cell was checked."""
         for q in self._first_laws():
             found = self._try(*self.best(q)[:1], q)
             if found is not None:
@@ -118,7 +120,7 @@ class Cells:
         return None
 
     def _first_laws(self) -> list[np.ndarray]:
-        """Uniform laws on few labels, and generic ones."""
+        """Uniform laws on few labels, and random ones."""
         sizes = range(1, min(self.k, 4) + 1)
         subsets = [s for size in sizes for s in itertools.combinations(range(self.k), size)][:60]
         rng = np.random.default_rng(0)
@@ -126,11 +128,11 @@ class Cells:
         return [*rng.dirichlet(np.ones(self.k), 20), *uniform]
 
     def _try(self, v: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Keep v's cell, unless the laws for which v is best prove that no output serves them all."""
+        """A counterexample, if the laws whose risk v minimises have no common optimal output; else v's cell is recorded."""
         values = self.values(v)
         if any(np.allclose(values, self.values(other), atol=1e-9) for other in self.scores):
             return None
-        first = self._programme(v, np.zeros(self.k), q)
+        first = self._program(v, np.zeros(self.k), q)
         if first is None:
             return None
         risks = self.matrix @ q
@@ -139,7 +141,7 @@ class Cells:
             gains = []
             for other in range(len(self.matrix)):
                 if other != z:
-                    coupling = self._programme(v, self.matrix[z] - self.matrix[other])
+                    coupling = self._program(v, self.matrix[z] - self.matrix[other])
                     if coupling is not None:
                         gains.append(((self.matrix[z] - self.matrix[other]) @ self._law(coupling), coupling))
             worst = max(gains, key=lambda gain: gain[0])
@@ -151,7 +153,7 @@ class Cells:
         return v, laws / laws.sum(1, keepdims=True), np.stack(couplings) / laws.sum(1, keepdims=True)
 
     def _vertices(self) -> list[tuple[np.ndarray, float]]:
-        """The vertices (q, height) of the region below the linear functions found so far."""
+        """The vertices (q, height) of the hypograph of the minimum of the linear functions found so far."""
         from scipy.spatial import HalfspaceIntersection
 
         k = self.k

@@ -1,4 +1,4 @@
-"""A loss and a surrogate that belong together, as sets and a divergence: what every computation of zeta starts from."""
+"""A loss and a surrogate bound to each other, as the sets H_0(z), M and D and the divergence D_h."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DUAL = {"l1": "linf", "l2": "l2", "linf": "l1"}
 
 @explained
 def form_of(surrogate: Surrogate, polytope: Polytope) -> Form:
-    """The surrogate's divergence as a Form, or a jointly convex one below it: what `surrogate.form(polytope)` gives."""
+    """The surrogate's divergence as a Form, or as a jointly convex minorant: `surrogate.form(polytope)`."""
     return Surrogate.resolve(surrogate).form(polytope)
 
 
@@ -32,7 +32,7 @@ def strong_convexity(surrogate: Surrogate, polytope: Polytope) -> dict[str, floa
 class Problem:
     """H_0(z), M and D for a loss and a surrogate, bound to each other.
 
-    The loss is <psi(z), u> + offset(z); offsets that differ by output act as one more, constant, coordinate of u.
+    The loss is <psi(z), u> + offset(z); offsets that differ by output act as an additional, constant coordinate of u.
     """
 
     def __init__(self, loss: Any, surrogate: Any):
@@ -62,7 +62,7 @@ class Problem:
         self.convexity = self.surrogate.strong_convexity(self.polytope)
 
     def _table(self) -> np.ndarray:
-        """The costs of each output at M's vertices: the loss's own where it lists them, without the rounding of <psi, phi>."""
+        """The costs of each output at M's vertices: the loss's own matrix where it has one, free of rounding."""
         table = self.psi @ self.vertices.T + self.offset[:, None]
         try:
             own = np.asarray(self.loss.matrix(), dtype=float)
@@ -110,12 +110,12 @@ class Problem:
 
     @cached_property
     def unit(self) -> float:
-        """What costs are measured in: the largest difference between two of them on a label, or 1 without any."""
+        """The unit of costs: the largest difference between two outputs on a label, or 1 where there is none."""
         return float(np.ptp(self.table, axis=0).max()) or 1.0
 
     @cached_property
     def rounding(self) -> float:
-        """How far off an excess may be for rounding alone."""
+        """A bound on the rounding error of an excess."""
         size = np.abs(self.psi) @ np.abs(self.vertices).max(0) + np.abs(self.offset)
         return 8 * float(np.finfo(float).eps * size.max())
 
@@ -139,9 +139,9 @@ class Problem:
         return np.where(np.isnan(value), np.inf, value)
 
     def ceiling(self, u1: np.ndarray, u2: np.ndarray) -> float:
-        """D_h(u1, u2) and what its evaluation may have lost: an upper end.
+        """An upper bound on D_h(u1, u2): its value plus a bound on the error of its evaluation.
 
-        A potential whose divergence is a difference of its values and slopes is known no better than these are.
+        A divergence computed as a difference of values and slopes of h inherits their rounding errors.
         """
         value = float(self.divergence(u1, u2))
         if self.form.exact or self.hellinger or not np.isfinite(value):
@@ -154,19 +154,19 @@ class Problem:
         return max(value, 0.0) + lost
 
     def differences(self, norm: str) -> np.ndarray:
-        """|psi(z) - psi(z')| in a norm, taken modulo what is constant on D; entry [z, z']."""
+        """|psi(z) - psi(z')| in a norm, modulo functionals that are constant on D; entry [z, z']."""
         d = self.psi[:, None, :] - self.psi[None, :, :]
         if norm == "l2":
             return np.linalg.norm(d @ self._tangent, axis=-1)
         blocks = self._blocks
         if norm == "linf" and blocks is not None:
-            # Of d + c 1 on a block where u sums to a constant, the shortest has half the range.
+            # On a block where u sums to a constant, the least |d + c 1|_inf is half the range of d.
             return np.max([np.ptp(d[..., b], axis=-1) / 2 for b in blocks], axis=0)
         return np.linalg.norm(d, ord={"linf": np.inf, "l1": 1}[norm], axis=-1)
 
     @cached_property
     def _tangent(self) -> np.ndarray:
-        """The projection onto directions in which D extends."""
+        """The orthogonal projection onto the directions of D's affine hull."""
         equal = self.form.equal
         return np.eye(self.psi.shape[1]) - np.linalg.pinv(equal) @ equal
 
@@ -179,7 +179,7 @@ class Problem:
 
     @cached_property
     def curvature(self) -> np.ndarray:
-        """kappa[z, z'] with D_h(u', u) >= kappa/2 eps^2 whenever z is optimal at u and eps behind z' at u'.
+        """kappa[z, z'] with D_h(u', u) >= kappa/2 eps^2 whenever z is optimal at u and eps worse than z' at u'.
 
         <psi(z) - psi(z'), u' - u> >= eps, so that |u' - u| >= eps / |psi(z) - psi(z')|_*; the best norm is taken.
         """

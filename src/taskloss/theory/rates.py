@@ -1,4 +1,4 @@
-"""What regularised estimators guarantee, in expectation and with high probability, and exponential rates under a hard margin."""
+"""Guarantees of regularised estimators, in expectation or with high probability; exponential rates under a hard margin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .learning import Ball, LearningBound, tail
 
 @dataclass(frozen=True)
 class RegularisedBound(LearningBound):
-    """What the minimiser of mean S + alpha/2 |g|^2 guarantees. alpha: the penalty for which it does."""
+    """The guarantee of the minimiser of mean S + alpha/2 |g|^2. alpha: the penalty for which it holds."""
 
     alpha: float
     method: str
@@ -30,7 +30,7 @@ def regularised_bound(
     kappa: float = 1.0,
     confidence: float | None = None,
 ) -> RegularisedBound:
-    """The excess risk of regularised empirical risk minimisation, which is what the estimators do, with every constant.
+    """A bound on the excess risk of regularised empirical risk minimisation, with its constants.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def regularised_bound(
     g* leaves B would have F - F(g*) < Delta as F_n is convex, yet F - F(g*) >= alpha/2 ((3 D - |g*|)^2 - |g*|^2) >= 3 alpha
     D^2 / 2 = Delta. So g is in B, and R(g) - R(g*) <= Delta + alpha D^2 / 2. []
 
-    The price beyond averaged SGD's bound is a factor of about 4 + 4 sqrt(2 k): uniform over the ball, not a property of
-    the estimator.
+    This is larger than averaged SGD's bound by a factor of about 4 + 4 sqrt(2 k), which comes from uniform convergence
+    over the ball and not from the estimator.
 
     References
     ----------
@@ -100,7 +100,7 @@ def _expected(ball: Ball, n: float) -> tuple[float, float, float, dict[str, floa
     options, zeta, radius = [], ball.zeta, ball.radius
     with np.errstate(over="ignore", invalid="ignore"):
         slope, constants = ball.gradient(times=math.inf)
-    if slope < 1e100:  # an exponential margin's slope ends at the largest number there is
+    if slope < 1e100:  # an exponential margin's slope overflows
         alpha = 2 * slope / (radius * math.sqrt(n))
         options.append((2 * radius * slope / math.sqrt(n), alpha, slope, constants, "bounded slopes"))
     beta = zeta.surrogate.smoothness
@@ -129,14 +129,14 @@ def _largest_start(zeta: Calibration) -> float:
 
 @dataclass(frozen=True)
 class ExponentialBound:
-    """No wrong decision at any input, but for probability `failure`.
+    """With probability at least 1 - `failure`, every decision is optimal.
 
     Attributes
     ----------
     failure : the probability that some decision is not optimal.
     excess_risk : the bound on the expected excess risk, the largest excess times `failure`.
-    reach : how far scores may be from g*(x) before a decision can flip, sqrt(2 zeta(margin) / beta).
-    rate : c, where the bound on failure falls like exp(-c n) for large n.
+    reach : the distance of scores from g*(x) below which no decision changes, sqrt(2 zeta(margin) / beta).
+    rate : c, where the bound on failure decreases like exp(-c n) for large n.
     """
 
     n: float
@@ -161,7 +161,7 @@ def exponential_bound(
     kappa: float = 1.0,
     estimator: str = "regularised",
 ) -> ExponentialBound:
-    """The chance of any wrong decision where no second-best output is within `margin` of the best: exponentially small in n.
+    """A bound, exponentially small in n, on the probability of any wrong decision under a hard margin.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def exponential_bound(
         raise ValueError(f"No smoothness is known for {zeta.surrogate!r}: its scores bound no surrogate excess.")
     level = zeta.hard_margin(margin)
     gradient, _ = ball.gradient()
-    if not math.isfinite(level):  # no output is that far behind anywhere: nothing can be wrong
+    if not math.isfinite(level):  # no output has excess `margin` anywhere: every decision is optimal
         return ExponentialBound(n, 0.0, 0.0, math.inf, math.inf, gradient, alpha, estimator)
     reach = math.sqrt(2 * level / beta)
     rho = max(reach - bias, 0.0)

@@ -1,4 +1,4 @@
-"""Where an output is optimal: whether anywhere, a point deep inside, which a_j can be positive, and feasible witnesses."""
+"""The region H_0(z) where an output is optimal: emptiness, an interior point, the support of a, feasible points."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .scaled import ROUNDING, Scaled
 
 
 class Regions:
-    """H_0(z) in D, by linear programs in scaled coordinates; each answer is found once."""
+    """H_0(z) in D, by linear programs in scaled coordinates; results are cached."""
 
     def __init__(self, problem: Problem):
         self.problem, self.scaled = problem, Scaled(problem)
         self._deep: dict[int, tuple[bool, np.ndarray | None, float]] = {}
         self._support: dict[int, np.ndarray] = {}
 
-    def never(self, z: int) -> bool:
-        """Whether z is optimal nowhere in D: some mixture of outputs is better at every corner of it, which is checked."""
-        return self._look(z)[0]
+    def never_optimal(self, z: int) -> bool:
+        """Whether z is optimal nowhere in D, certified by a mixture of outputs that beats z on all of D."""
+        return self._deepest_of(z)[0]
 
     def deep(self, z: int) -> np.ndarray | None:
-        """A point of D that prefers z to every other output by as much as one can; None where z is never optimal."""
-        return self._look(z)[1]
+        """The point of D with the largest slack in H_0(z); None where z is never optimal."""
+        return self._deepest_of(z)[1]
 
-    def _look(self, z: int) -> tuple[bool, np.ndarray | None, float]:
+    def _deepest_of(self, z: int) -> tuple[bool, np.ndarray | None, float]:
         if z not in self._deep:
             self._deep[z] = self._deepest(z)
         return self._deep[z]
 
     def _domain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[Any]]:
-        """D for a linear program: x = basis y with inside y + shift >= 0, equal y = level, and sides of y."""
+        """D for a linear program: x = basis y with inside y + shift >= 0, equal y = level, and bounds on y."""
         scaled = self.scaled
         if scaled.points is None:
             sides = [(None, None)] * scaled.size
@@ -61,20 +61,20 @@ class Regions:
             return False, None, 0.0
         depth = float(result.x[-1])
         if depth < -1e-11:
-            # the mixture of outputs that the prices name: positive regret everywhere, or the point counts as optimal
-            prices = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
+            # the multipliers weigh a mixture of outputs: z is never optimal if it is worse on all of D
+            multipliers = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
             if problem.form.everywhere:
-                regret = float(prices @ levels)  # prices @ rows = 0 up to rounding: no u changes it
-                regret = regret if np.abs(prices @ rows).max() <= 1e-12 else -np.inf
+                regret = float(multipliers @ levels)  # constant in u, as multipliers @ rows = 0 up to rounding
+                regret = regret if np.abs(multipliers @ rows).max() <= 1e-12 else -np.inf
             else:
-                slope = prices @ rows
-                regret = float(prices @ levels - slope @ scaled.corner(-slope))
-            if regret > ROUNDING * max(float(prices @ np.abs(levels)), 1e-300):
+                slope = multipliers @ rows
+                regret = float(multipliers @ levels - slope @ scaled.minimiser(-slope))
+            if regret > ROUNDING * max(float(multipliers @ np.abs(levels)), 1e-300):
                 return True, None, depth
         return False, self._off_faces(basis @ result.x[:-1], depth, rows, levels), depth
 
     def _off_faces(self, x: np.ndarray, depth: float, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """A point at least half as deep in H_0(z) that lies on no face of D: a step towards D's centre."""
+        """A point with at least half the slack in H_0(z), in the interior of D: a step towards D's centre."""
         scaled = self.scaled
         if depth <= 0 or not len(scaled.slope) or scaled.points is not None:
             return x
@@ -83,15 +83,16 @@ class Regions:
         return x + depth / (2 * (depth + behind)) * (centre - x)
 
     def support(self, z: int) -> np.ndarray:
-        """Which of the a_j can be positive in D where z is optimal."""
+        """Mask of the a_j that can be positive in D where z is optimal."""
         if z not in self._support:
             self._support[z] = self._positive(z)
         return self._support[z]
 
     def finite_reach(self, z: int, other: int) -> float:
-        """The largest excess of z over z' at a truth that is not infinitely far from where z is optimal.
+        """The largest excess of z over z' at a truth with finite divergence from some point of H_0(z).
 
-        Such a truth has none of the a_j that vanish there. As no a_j is negative on M, it is a mean of vertices that have none.
+        There the a_j that vanish on H_0(z) are zero; as a_j >= 0 on M, the truth is a mean of vertices where they are
+        zero.
         """
         zero = ~self.support(z)
         gains = self.problem.table[z] - self.problem.table[other]
@@ -101,14 +102,14 @@ class Regions:
     def _positive(self, z: int) -> np.ndarray:
         scaled = self.scaled
         n, k = len(scaled.slope), scaled.size
-        if n == 0 or scaled.points is not None or self.never(z):
+        if n == 0 or scaled.points is not None or self.never_optimal(z):
             return np.ones(n, dtype=bool)
-        deep, depth = self._look(z)[1:]
+        deep, depth = self._deepest_of(z)[1:]
         if deep is not None and depth > 1e-9 and (scaled.slope @ deep + scaled.shift > 1e-9).all():
             return np.ones(n, dtype=bool)
         rows, levels, _, _ = scaled.optimal(z)
         levels = levels - max(-depth, 0.0)
-        for largest in (1e9, 1e6, 1e3):  # the larger, the thinner a region may be, and the harder for the solver
+        for largest in (1e9, 1e6, 1e3):  # a larger bound on tau allows a thinner region, and is harder for the solver
             # maximise sum s_j subject to s_j <= tau a_j and s_j <= 1: as tau grows, every a_j that can be positive reaches 1
             slack = levels - 1e-13
             above = np.hstack([-rows, slack[:, None], np.zeros((len(rows), n))])
@@ -129,7 +130,7 @@ class Regions:
         return np.ones(n, dtype=bool)
 
     def _vanish(self, z: int, zero: np.ndarray, levels: np.ndarray) -> bool:
-        """Whether these a_j are zero wherever z is optimal, by prices w: a_j's sum + w (rows x - levels) <= 0 on all of D."""
+        """Whether these a_j vanish on H_0(z), certified by w >= 0 with sum a_j + w (rows x - levels) <= 0 on D."""
         scaled = self.scaled
         rows = scaled.optimal(z)[0]
         slope, shift = scaled.slope[zero].sum(0), float(scaled.shift[zero].sum())
@@ -145,7 +146,7 @@ class Regions:
             return False
         w = np.maximum(-result.ineqlin.marginals[: len(rows)], 0.0)
         total = slope + w @ rows
-        x = scaled.corner(-total)
+        x = scaled.minimiser(-total)
         weight = np.abs(scaled.slope[zero]).sum(0) @ np.abs(x) + np.abs(scaled.shift[zero]).sum()
         weight += w @ (np.abs(rows) @ np.abs(x) + np.abs(levels))
         return bool(float(total @ x + shift - w @ levels) <= ROUNDING * float(weight))
@@ -153,7 +154,7 @@ class Regions:
     # -- feasible points ---------------------------------------------------------------------------------------------
 
     def feasible(self, z: int, other: int, eps: float | None, u1: np.ndarray, u2: np.ndarray) -> bool:
-        """Whether u2 lies in D, z is optimal there and eps behind z' at u1, to a billionth of eps and rounding."""
+        """Whether u2 lies in D, z is optimal there and eps worse than z' at u1, up to eps / 1e9 and rounding."""
         problem = self.problem
         tolerance = problem.rounding * max(
             1.0, float(np.abs(u2).max()) / max(float(np.abs(problem.vertices).max()), 1e-300)
@@ -169,10 +170,10 @@ class Regions:
     def repair(
         self, z: int, other: int, eps: float | None, truth: np.ndarray, estimate: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """u' in M with its excess at least eps, u in D with z optimal, whatever digits the solver left off.
+        """A feasible pair near the solver's: u' in M with excess at least eps, u in D with z optimal.
 
-        First the estimate goes to the nearest point on the rows that it violates, of H_0(z) and of D alike; then, as all
-        sets are convex, a step towards a point deep inside mends what is left.
+        The estimate is projected onto the rows of H_0(z) and D that it violates; a step towards an interior point,
+        feasible by convexity, removes the remaining violation.
         """
         scaled, problem = self.scaled, self.problem
         x1, x2 = self._in_m(truth), estimate
@@ -203,10 +204,10 @@ class Regions:
             if depth > 1e-9:
                 x2 = x2 + behind / (behind + depth) * (deep - x2)
         if len(scaled.slope):
-            # A weight cut to zero of which the truth has some would be infinitely far: a speck of the truth itself
-            # brings it back, and takes z no more than a speck of eps from being optimal.
-            speck = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
-            x2 = x2 + speck * (x1 - x2)
+            # An a_j = 0 with a'_j > 0 has infinite divergence: mixing in a little of the truth makes it positive, and
+            # costs z optimality by a negligible share of eps only.
+            weight_of_truth = 1e-12 if eps is None else min(1e-12, 1e-10 * eps / (float(np.linalg.norm(d)) or 1.0))
+            x2 = x2 + weight_of_truth * (x1 - x2)
         return scaled.to_u(x1), scaled.to_u(x2)
 
     def _in_m(self, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Is a surrogate phi-calibrated? A numerical check that needs S(v, y) only as a function."""
+"""A numerical check of phi-calibration that needs only evaluations of S(v, y)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Report:
-    """The answer of `check`: a verdict, the evidence, and the parts h, t, t^-1 as functions.
+    """The result of `check`: a verdict, the evidence, and h, t and t^-1 as functions.
 
-    violation: how badly the failing condition fails (for "calibrated", the worst residual of those that hold), at the
-    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex wherever it was tried, which is asked of
-    phi-calibrated surrogates; other verdicts tell it too. `potential` and `link` take moments in M and `inverse_link` takes scores,
-    one row each; h is fixed up to an affine function, so that its tangent at v0 is zero.
+    violation: the violation of the failing condition (for "calibrated", the largest residual of all conditions), at the
+    score `v` and the law `q` over labels. `convex`: whether S(., y) was convex on the sample, as phi-calibration
+    requires; reported with every verdict. `potential` and `link` take moments in M and `inverse_link` takes scores, one
+    row each; h is defined up to an affine function, chosen so that its tangent at v0 is zero.
     """
 
     verdict: str
@@ -71,21 +71,22 @@ def check(
 ) -> Report | MaxMarginReport:
     """Whether S is phi-calibrated, for a surrogate, a margin, or any function S(v, y).
 
-    The max-margin losses of a loss, by their names "max-margin", "restricted" and "max-min", are no such surrogates but may be consistent:
+    The max-margin losses "max-margin", "restricted" and "max-min" are not phi-calibrated but may be consistent:
     `check("max-margin", loss)` is `check_max_margin(loss)`.
 
     surrogate: a function takes scores v, rows of length `size`, and one label's code y, and returns one number per
     row. phi: the embedding, one row per label, or a loss that has one (a margin needs none). scores: rows at which
-    the conditions are tried, by default a normal sample; those where S is not finite are left out.
+    the conditions are tested, by default a normal sample; those where S is not finite are dropped.
 
     The tests, in order: t(q) = argmin_v s(v, q) depends on q through the moments only; it is injective; it is
     continuous; -(S(v, .) - S(v0, .)) is an affine function <g, phi> + b of the embedding; and -b is a strictly convex
     function h* of the slope g over all scores, with t^-1(v) = grad h*(g(v)) injective. Where scores outnumber M's
-    dimension, the tangents are fixed on M's hull only: an extension is sought in which S is linear in the scores but
-    for a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last, S(., y) is tried
-    for convexity along segments between scores. All of it is sampled:
-    a verdict against S comes with its counterexample, a verdict for S is as good as the sample. time_limit: seconds after
-    which the verdict is "undecided in time", unless a condition has failed before. verbose: a line for each condition.
+    dimension, the tangents are determined on M's hull only: the check then looks for an extension in which S is linear
+    in the scores up to a common term (quadratic, one-vs-all logistic), or a sum over coordinates (one-vs-all). Last,
+    S(., y) is tested for convexity along segments between scores. All conditions are tested on samples: a negative
+    verdict comes with its counterexample, a positive one holds as far as the sample shows. time_limit: seconds after
+    which the verdict is "undecided in time", unless a condition has failed before. verbose: print a line for each
+    condition.
     """
     if isinstance(surrogate, str) and surrogate in KINDS:
         return check_max_margin(phi, surrogate)
@@ -98,21 +99,21 @@ def check(
 
 
 class _Checker(BlackBox):
-    """The conditions of the definition, one after the other, tried on a sample."""
+    """The conditions of the definition, tested in turn on a sample."""
 
     def __init__(self, *args: Any, verbose: bool = False):
         super().__init__(*args)
         self.verbose = verbose
-        self.bump, self.at, self.label = self._bump()
+        self.nonconvexity, self.nonconvex_at, self.nonconvex_label = self._nonconvexity()
 
     def report(self) -> Report:
-        if not self.frame.shape[1]:  # S does not depend on v: every score is best for every law
+        if not self.frame.shape[1]:  # S does not depend on v: every score minimises every risk
             self.best = np.repeat(self.v0[None], len(self.laws), 0)
             return self._report("link not injective", 0.0, self.v0, self.laws[0], inverse=None)
         try:
             return self._conditions()
         except OutOfTimeError:
-            self.deadline = np.inf  # the parts, as functions, take the time they need
+            self.deadline = np.inf  # the returned functions have no deadline
             return self._report("undecided in time", np.nan, None, None, inverse=None)
 
     def _conditions(self) -> Report:
@@ -127,14 +128,21 @@ class _Checker(BlackBox):
         return self._everywhere()
 
     def _report(self, verdict: str, violation: float, v: Any, q: Any, inverse: Any, extension: str = "") -> Report:
-        if verdict == "calibrated" and self.bump > 1e-9:
-            verdict, violation, v, q = "not convex", self.bump, self.at, np.eye(self.count)[self.label]
-        return Report(verdict, float(violation), v, q, self.potential, self.link, inverse, extension, self.bump <= 1e-9)
+        if verdict == "calibrated" and self.nonconvexity > 1e-9:
+            verdict, violation, v, q = (
+                "not convex",
+                self.nonconvexity,
+                self.nonconvex_at,
+                np.eye(self.count)[self.nonconvex_label],
+            )
+        return Report(
+            verdict, float(violation), v, q, self.potential, self.link, inverse, extension, self.nonconvexity <= 1e-9
+        )
 
-    def _bump(self) -> tuple[float, np.ndarray, int]:
-        """How far S(., y) rises above a chord at its middle, in units of the values there; and where, for which label."""
+    def _nonconvexity(self) -> tuple[float, np.ndarray, int]:
+        """The largest relative excess of S(., y) over a chord at its midpoint, the midpoint and the label."""
         sample = self.sample
-        # chords of three lengths: a loss may be convex but for its tails, or but for a narrow place
+        # chords of three lengths: convexity may fail only in the tails, or only in a narrow region
         ends = [(sample[i], sample[(i + j) % len(sample)]) for j in (1, 5) for i in range(len(sample))]
         first, last = (np.array(part) for part in zip(*ends, strict=True))
         first = np.vstack([first, 4 * first, first])
@@ -143,13 +151,13 @@ class _Checker(BlackBox):
         with np.errstate(invalid="ignore"):
             scale = np.abs(left) + np.abs(right) + 1e-300
             rise = (middle - (left + right) / 2) / scale
-        # far out an exponential may overflow, and S may be infinite off its domain: such chords say nothing
+        # an exponential may overflow, and S may be infinite off its domain: such chords are ignored
         rise[~(np.isfinite(left) & np.isfinite(right) & np.isfinite(middle) & (scale < 1e100))] = -np.inf
         i, y = np.unravel_index(rise.argmax(), rise.shape)
         return max(float(rise[i, y]), 0.0), (first[i] + last[i]) / 2, int(y)
 
     def _moments_suffice(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
-        """Two laws with the same moments must share their minimiser."""
+        """Two laws with equal moments must share their minimiser."""
         null = np.linalg.svd(np.c_[self.phi, np.ones(self.count)].T)[2][self.r + 1 :]
         twins, scores = [], []
         for q, v in zip(self.laws[:8], self.best[:8], strict=True):
@@ -173,7 +181,7 @@ class _Checker(BlackBox):
         return ("needs more than phi", self.residual, self.sample[i], q) if self.residual > 1e-6 else None
 
     def _injective(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
-        """The excess of one law's best score under another law, over the squared distance of their moments: none is 0."""
+        """A law's minimiser must have positive excess under other laws, relative to the squared distance of moments."""
         excess = self.values(self.best) @ self.laws.T - self.least
         mu = self.laws @ self.phi
         distance = ((mu[:, None] - mu) ** 2).sum(-1)
@@ -184,7 +192,7 @@ class _Checker(BlackBox):
         return found if ratio[i, j] < 1e-5 else None
 
     def _continuous(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
-        """Halve a segment of laws where the best score moves more: a jump stays as large as it was."""
+        """Bisect a segment of laws towards the half where the minimiser moves more: only a jump does not shrink."""
         for a, b in ((0, 1), (2, 3), (4, 5)):
             ends = [(self.laws[a], self.best[a]), (self.laws[b], self.best[b])]
             first = float(np.linalg.norm(ends[0][1] - ends[1][1]))
@@ -205,11 +213,11 @@ class _Checker(BlackBox):
         scores = scores[np.isfinite(self.slopes(scores)).all((1, 2))]
         directions = self.frame.shape[1]
         if directions <= self.r:
-            return self._judge(scores, lambda v: self._moments(v), "")
+            return self._check_extension(scores, lambda v: self._moments(v), "")
         if self._is_canonical(scores):
-            return self._judge(scores, self._canonical_moments, "canonical")
+            return self._check_extension(scores, self._canonical_moments, "canonical")
         if self._is_separable(scores):
-            return self._judge_coordinates(scores)
+            return self._check_coordinates(scores)
         return self._report("undecided off t(M)", np.nan, None, None, None)
 
     def _parts(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -225,11 +233,13 @@ class _Checker(BlackBox):
         x = -np.einsum("nrd,nd->nr", np.linalg.pinv(np.swapaxes(dg, 1, 2), rcond=1e-10), db)
         return self.mean + x @ self.hull
 
-    def _judge(self, scores: np.ndarray, moments: Callable[[np.ndarray], np.ndarray], extension: str) -> Report:
-        """h* = -b must lie above its tangents, and its gradient tell scores apart."""
+    def _check_extension(
+        self, scores: np.ndarray, moments: Callable[[np.ndarray], np.ndarray], extension: str
+    ) -> Report:
+        """h* = -b must lie above its tangents, and its gradient be injective in the scores."""
         u = moments(scores)
         g, b, _, _ = self._parts(scores)
-        if extension:  # tangents in the extended space: slopes that also reach along the normals
+        if extension:  # slopes in the extended space: with components along the normals of M's hull
             g = np.c_[g, self._extra(scores)]
         x = (
             np.c_[(u - self.mean) @ self.hull.T, (u - self.mean) @ self._used.T]
@@ -257,7 +267,7 @@ class _Checker(BlackBox):
         return self.frame.shape[1] <= self.phi.shape[1] and bool(np.abs(dg - dg[0]).max() < 1e-5)
 
     def _extra(self, v: np.ndarray) -> np.ndarray:
-        """Slopes along the normals of M's hull, free to choose: the directions of v that g leaves out."""
+        """Slopes along the normals of M's hull, where they are free: the directions of v on which g does not depend."""
         return v @ self.frame @ self._rest.T
 
     @property
@@ -265,7 +275,7 @@ class _Checker(BlackBox):
         dg = self._parts(self.sample[:1])[2][0]
         _, singular, rows = np.linalg.svd(dg)
         rest = rows[self.r :]
-        if self.size == self.phi.shape[1]:  # scores and moments share their axes: go on along the same ones
+        if self.size == self.phi.shape[1]:  # scores and moments share their axes: extend along the same ones
             natural = self._used @ self.frame
             if np.abs(natural @ rows[: self.r].T).max() < 1e-6:
                 rest = natural
@@ -302,8 +312,8 @@ class _Checker(BlackBox):
                 return False
         return True
 
-    def _judge_coordinates(self, scores: np.ndarray) -> Report:
-        """h = sum_j h_j: each coordinate is a surrogate of its own, in one dimension."""
+    def _check_coordinates(self, scores: np.ndarray) -> Report:
+        """h = sum_j h_j: each coordinate is checked as a surrogate in one dimension."""
         inverses, worst = [], 0.0
         for j in range(self.size):
             kinds, first = np.unique(self.phi[:, j], return_index=True)
@@ -315,7 +325,7 @@ class _Checker(BlackBox):
 
             inner = _Checker(one, kinds[:, None], 1, scores[:, [j]], 8, self.rng, self.deadline)._conditions()
             if inner.verdict == "not convex":
-                self.bump = max(self.bump, inner.violation)
+                self.nonconvexity = max(self.nonconvexity, inner.violation)
             elif not inner.calibrated:
                 v = self.v0.copy() if inner.v is None else np.where(np.arange(self.size) == j, inner.v, self.v0)
                 return self._report("represented on t(M) only", inner.violation, v, inner.q, None, "coordinatewise")

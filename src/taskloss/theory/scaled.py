@@ -1,7 +1,7 @@
-"""A problem in coordinates of its own size, so that tolerances mean the same whatever the units of costs and embedding.
+"""A problem in scaled coordinates, so that tolerances do not depend on the units of costs and embedding.
 
-u = centre + radius x puts M's vertices into the unit ball, and every row of H_0(z) has length one. What a solver finds
-here is only a proposal: `lower` evaluates the Lagrangian at its multipliers anew, a bound for any multipliers.
+u = centre + radius x puts M's vertices into the unit ball, and every row of H_0(z) has length one. A solver's
+solution is only a proposal: `lower` re-evaluates the Lagrangian at its multipliers, a bound for any multipliers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ ROUNDING = 16 * np.finfo(float).eps
 
 
 class Multipliers(NamedTuple):
-    """Prices of one pair's constraints, in the problem's own units.
+    """Multipliers of one pair's constraints, in the problem's own units.
 
     s: of the excess over z'. w: of z being no worse than each output. log_ratio, less_ratio: log r_j and 1 - r_j of the
-    tangents a' log(a'/a) - a' + a >= a' log r + a (1 - r). tangent: x' - x where the squared norm is touched. flat:
-    prices of a'_j and a_j for those a_j that are zero wherever z is optimal.
+    tangents a' log(a'/a) - a' + a >= a' log r + a (1 - r). tangent: x' - x at which the tangent of the squared norm is
+    taken. flat: multipliers of a'_j and a_j for those a_j that vanish wherever z is optimal.
     """
 
     s: float
@@ -42,10 +42,10 @@ class Scaled:
         self.psi, self.offset = self.radius * problem.psi, problem.offset + problem.psi @ self.centre
         self.slope, self.shift = self.radius * form.slope, form.shift + form.slope @ self.centre
         self.equal, self.level = _rows(self.radius * form.equal, form.level - form.equal @ self.centre)
-        self.faces = _rows(self.slope, -self.shift)  # D's rows a_j >= 0, of length one
+        self.faces = _rows(self.slope, -self.shift)  # D's inequalities a_j >= 0, as unit rows
         self.curvature = form.curvature * self.radius**2
         self.points = None if form.points is None else (form.points - self.centre) / self.radius
-        # coordinates that never change on D, as of forbidden transitions, where h may have no gradient
+        # coordinates that are constant on D, such as forbidden transitions, where h may have no gradient
         domain = problem.surrogate.domain
         self.fixed = np.zeros(self.size, bool) if domain is None else np.equal(*domain.bounds())
         law = problem.polytope.law()
@@ -71,9 +71,9 @@ class Scaled:
         return (u - self.centre) / self.radius
 
     def optimal(self, z: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """H_0(z) as rows x >= levels of length one, the output and the length behind each; and the worst constant row.
+        """H_0(z) as rows x >= levels with unit rows, the output of each row, and the largest constant violation.
 
-        An output that differs from z by a constant gives no row: z is never optimal where that constant is positive.
+        An output that differs from z by a constant gives no row: if that constant is positive, z is never optimal.
         """
         if z not in self._optimal:
             d, c = self.psi - self.psi[z], self.offset[z] - self.offset
@@ -85,32 +85,35 @@ class Scaled:
             self._optimal[z] = rows[first], levels[first], which, float(c[flat].max(initial=0.0))
         return self._optimal[z]
 
-    def lower(self, z: int, other: int, eps: float, price: Multipliers, active: np.ndarray, only: Any = None) -> float:
-        """The Lagrangian's least value over M and D: below the pair's divergence, whatever the multipliers are.
+    def lower(
+        self, z: int, other: int, eps: float, multipliers: Multipliers, active: np.ndarray, only: Any = None
+    ) -> float:
+        """The minimum of the Lagrangian over M and D: a lower bound on the pair's divergence for any multipliers.
 
-        s eps + min over M of <log r, a'> + kappa <t, x'> - s gain(x') + min over D of <1 - r, a> - kappa <t, x> +
-        sum_i w_i (risk of z - risk of i) - kappa/2 |t|^2, less what rounding may have added. `active`: which a_j have a
-        tangent; the others are zero wherever z is optimal. `only`: which vertices the truth may use, None for all.
+        s eps + min over M of <log r, a'> + kappa <t, x'> - s gain(x') + min over D of <1 - r, a> - kappa <t, x> + sum_i
+        w_i (risk of z - risk of i) - kappa/2 |t|^2, minus a bound on rounding. `active`: mask of the a_j with a
+        tangent; the others vanish wherever z is optimal. `only`: mask of the vertices that the truth may use, None for
+        all.
         """
         problem, kappa = self.problem, self.curvature
         only = slice(None) if only is None else only
         table, vertices = problem.table[:, only], self.vertices[only]
-        s, w = max(price.s, 0.0), np.maximum(price.w, 0.0)
+        s, w = max(multipliers.s, 0.0), np.maximum(multipliers.w, 0.0)
         gains, behind = table[z] - table[other], w @ (table[z] - table)
-        heads = np.where(active, price.log_ratio, price.flat[0])
-        tails = np.where(active, price.less_ratio, price.flat[1])
+        heads = np.where(active, multipliers.log_ratio, multipliers.flat[0])
+        tails = np.where(active, multipliers.less_ratio, multipliers.flat[1])
         weight = s * (eps + np.abs(gains).max()) + float(np.abs(w @ np.abs(table[z] - table)).max())
         if problem.form.everywhere:
-            # u is free, so that the tangent is fixed by its prices: kappa t = sum_i w_i (psi(z) - psi(i)).
+            # u is unconstrained, so that stationarity fixes the tangent: kappa t = sum_i w_i (psi(z) - psi(i)).
             b = w @ (self.psi[z] - self.psi)
             over = float((behind - s * gains).min())
             return s * eps + over - float(b @ b) / (2 * kappa) - ROUNDING * weight
         a = vertices @ self.slope.T + self.shift
-        pull = kappa * price.tangent
+        pull = kappa * multipliers.tangent
         first = a @ heads + vertices @ pull - s * gains
         slope = tails @ self.slope - pull + w @ (self.psi[z] - self.psi)
         constant = float(tails @ self.shift + w @ (self.offset[z] - self.offset))
-        x = self.corner(slope)
+        x = self.minimiser(slope)
         weight += float((np.abs(a) @ np.abs(heads)).max(initial=0.0))
         weight += float(np.abs(pull).sum() + np.abs(slope) @ np.abs(x) + np.abs(tails) @ np.abs(self.shift))
         total = (
@@ -118,11 +121,11 @@ class Scaled:
             + float(first.min())
             + float(slope @ x)
             + constant
-            - kappa / 2 * float(price.tangent @ price.tangent)
+            - kappa / 2 * float(multipliers.tangent @ multipliers.tangent)
         )
         return total - ROUNDING * weight
 
-    def corner(self, slope: np.ndarray) -> np.ndarray:
+    def minimiser(self, slope: np.ndarray) -> np.ndarray:
         """A vertex of D with the least <slope, x>."""
         if self.points is not None:
             return self.points[int((self.points @ slope).argmin())]
@@ -134,6 +137,6 @@ class Scaled:
 
 
 def _rows(rows: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of length one."""
+    """Rows scaled to unit length, and their levels."""
     lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
     return rows / lengths[:, None], levels / lengths

@@ -1,12 +1,12 @@
-"""Lower bounds for all pairs of outputs at once, where D_h is Kullback-Leibler on the law over labels.
+"""Screening: lower bounds for all pairs of outputs at once, where D_h is Kullback-Leibler on laws over the labels.
 
-With prices s of the excess and w of z's being no worse than other outputs, the Lagrangian's least value over both laws is
+With multipliers s of the excess and w of the optimality of z, the minimum of the Lagrangian over both laws is
 
     s eps + min_y log(1 + sum_i w_i (L_zy - L_iy)) - s (L_zy - L_z'y),
 
-as the tangent at ratio r_y = 1 + sum_i w_i (L_zy - L_iy) leaves nothing of the estimate. It is concave in the prices, and a
-bound for any of them. Newton's method raises it for all pairs together, with prices for a few outputs each: those that the
-estimate found so far prefers to z.
+as with the tangent at ratio r_y = 1 + sum_i w_i (L_zy - L_iy) the estimate cancels. It is concave in the multipliers, and
+a bound for any of them. Newton's method maximises it for all pairs together over few w_i each, by column generation: the
+outputs added are those that beat z at the current estimate.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from .scaled import ROUNDING
 
-FEW = 64  # pairs below which solving their programs is as quick
-ROUNDS, MORE = 8, 2  # how often, and by how many, outputs with a price are added
-HEATS = (0.6, 0.2, 0.06, 0.02)  # temperatures of the softened minimum over labels, in units of a first bound
-BARRIER = 1e-2  # of the prices' logarithms, which keep them positive, in units of the temperature
-ENTRIES = 1_000_000  # of the largest array: pairs are taken in blocks that stay in the cache
+FEW = 64  # pairs up to which solving their programs is as fast
+ROUNDS, MORE = 8, 2  # rounds of column generation, and outputs added in each
+TEMPERATURES = (0.6, 0.2, 0.06, 0.02)  # of the soft minimum over labels, relative to the initial bound
+BARRIER = 1e-2  # weight of the logarithmic barrier of the multipliers, relative to the temperature
+ENTRIES = 1_000_000  # of the largest array: pairs are processed in blocks that fit the cache
 
 
 def kullback_bounds(
@@ -27,7 +27,7 @@ def kullback_bounds(
 ) -> np.ndarray:
     """A lower bound on the divergence of each pair (z, other), costs as table[output, label].
 
-    first: bounds that are known, positive. ceiling: a bound beyond it is not made any better.
+    first: known positive bounds. ceiling: bounds beyond it are not improved further.
     """
     unit = float(np.ptp(table, axis=0).max()) or 1.0
     block = max(1, ENTRIES // table.size)
@@ -50,7 +50,7 @@ def _raised(
         dual = _Dual(np.take_along_axis(behind, chosen[:, :, None], 1), short, first[left])
         x, found = dual.maximise(x)
         best[left] = np.maximum(best[left], found)
-        # the outputs that the estimate found so far prefers to z are those whose prices are missing
+        # column generation: the outputs that beat z the most at the current estimate
         risks = np.einsum("niy,ny->ni", behind, dual.estimate(x))
         np.put_along_axis(risks, chosen, -np.inf, 1)
         fresh = np.argsort(-risks, axis=1)[:, : min(MORE, len(costs) - chosen.shape[1])]
@@ -64,45 +64,45 @@ def _raised(
 
 
 class _Dual:
-    """The Lagrangian of many pairs as a function of their prices x = (s, w)."""
+    """The Lagrangian of many pairs as a function of their multipliers x = (s, w)."""
 
     def __init__(self, behind: np.ndarray, short: np.ndarray, unit: np.ndarray):
         self.behind, self.short, self.unit = behind, short, unit
 
     def heights(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the minimum over labels is taken of, and the ratios r_y."""
+        """The terms whose minimum over labels is the bound, and the ratios r_y."""
         above = np.einsum("nk,nky->ny", x[:, 1:], self.behind)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(above > -1, np.log1p(above), -np.inf) + x[:, :1] * self.short, 1 + above
 
     def value(self, heights: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The minimum over labels, less what rounding may have added."""
+        """The minimum over labels, minus a bound on rounding."""
         return heights.min(1) - ROUNDING * x.sum(1)
 
-    def truth(self, heights: np.ndarray, heat: np.ndarray) -> np.ndarray:
-        """q, the weights of the softened minimum."""
-        q = np.exp(-(heights - heights.min(1, keepdims=True)) / heat[:, None])
+    def truth(self, heights: np.ndarray, temperature: np.ndarray) -> np.ndarray:
+        """q, the weights of the soft minimum."""
+        q = np.exp(-(heights - heights.min(1, keepdims=True)) / temperature[:, None])
         return q / q.sum(1, keepdims=True)
 
     def estimate(self, x: np.ndarray) -> np.ndarray:
         """p_y = q_y / r_y."""
         heights, ratio = self.heights(x)
-        return self.truth(heights, HEATS[-1] * self.unit) / ratio
+        return self.truth(heights, TEMPERATURES[-1] * self.unit) / ratio
 
     def maximise(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Better prices and the largest value on the way: damped Newton steps while the temperature falls."""
+        """The multipliers after damped Newton steps at decreasing temperatures, and the largest value met."""
         x = self._inside(x)
         heights, ratio = self.heights(x)
         best = self.value(heights, x)
-        for heat in (share * self.unit for share in HEATS):
-            soft = self._soft(heights, x, heat)
+        for temperature in (share * self.unit for share in TEMPERATURES):
+            soft = self._soft(heights, x, temperature)
             for _ in range(6):
-                step = self._step(x, heights, ratio, heat)
+                step = self._step(x, heights, ratio, temperature)
                 size = np.minimum(1.0, 0.9 / np.maximum((-step / x).max(1), 1e-300))
                 for _ in range(12):
                     trial = x + size[:, None] * step
                     new_heights, new_ratio = self.heights(trial)
-                    new = self._soft(new_heights, trial, heat)
+                    new = self._soft(new_heights, trial, temperature)
                     worse = ~(new >= soft)
                     if not worse.any():
                         break
@@ -114,25 +114,25 @@ class _Dual:
         return x, best
 
     def _inside(self, x: np.ndarray) -> np.ndarray:
-        """The same prices, made smaller where a ratio would not be positive."""
+        """The multipliers, scaled down where a ratio would not be positive."""
         above = np.einsum("nk,nky->ny", x[:, 1:], self.behind)
         return x * np.minimum(1.0, 0.5 / np.maximum(-above.min(1), 1e-300))[:, None]
 
-    def _soft(self, heights: np.ndarray, x: np.ndarray, heat: np.ndarray) -> np.ndarray:
+    def _soft(self, heights: np.ndarray, x: np.ndarray, temperature: np.ndarray) -> np.ndarray:
         low = heights.min(1)
         with np.errstate(invalid="ignore"):
-            value = low - heat * np.log(np.exp(-(heights - low[:, None]) / heat[:, None]).sum(1))
-            value = value + BARRIER * heat * np.log(x).sum(1)
+            value = low - temperature * np.log(np.exp(-(heights - low[:, None]) / temperature[:, None]).sum(1))
+            value = value + BARRIER * temperature * np.log(x).sum(1)
         return np.where(np.isfinite(value), value, -np.inf)
 
-    def _step(self, x: np.ndarray, heights: np.ndarray, ratio: np.ndarray, heat: np.ndarray) -> np.ndarray:
-        q = self.truth(heights, heat)
+    def _step(self, x: np.ndarray, heights: np.ndarray, ratio: np.ndarray, temperature: np.ndarray) -> np.ndarray:
+        q = self.truth(heights, temperature)
         slopes = np.concatenate([self.short[:, None], self.behind / ratio[:, None]], axis=1)
         mean = np.einsum("nky,ny->nk", slopes, q)
         second = (slopes * q[:, None]) @ np.swapaxes(slopes, 1, 2)
-        curve = (second - mean[:, :, None] * mean[:, None]) / heat[:, None, None]
+        curve = (second - mean[:, :, None] * mean[:, None]) / temperature[:, None, None]
         curve[:, 1:, 1:] += second[:, 1:, 1:]
-        pull = BARRIER * heat[:, None] / x
+        pull = BARRIER * temperature[:, None] / x
         k = np.arange(x.shape[1])
         curve[:, k, k] += pull / x + 1e-12
         return np.linalg.solve(curve, (mean + pull)[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""Search, where a divergence is not jointly convex, and the ties from which upper bounds start."""
+"""Intervals for zeta_h where D_h is not jointly convex, by branch and bound or descent; ties for upper bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .programs import Programs
 
 
 def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
-    """The point of M where z and z' are both optimal, with as even a law over the labels as there is; None without."""
+    """A point of M where z and z' are both optimal, with the largest least probability; None where none exists."""
     table = problem.table
     m = table.shape[1]
     table = table / problem.unit
@@ -42,10 +42,10 @@ def interval(
 ) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
-    For the exponential margin by branch and bound, until the ends are within 1e-4 of each other or many boxes have
-    been tried. For other potentials each pair's lower end is a convex program with a minorant of D_h and its upper end
-    local descent; the minorant of a user's potential rests on its curvature at a sample of points, and the
-    certificate's method says so.
+    For the exponential margin by branch and bound, to a relative gap of 1e-4 or a limit on the number of boxes. For
+    other potentials the lower end of each pair is a convex program with a minorant of D_h, and the upper end local
+    descent; the minorant of a user's potential uses its curvature at a sample of points, which the certificate's method
+    states.
     """
     pairs = list(pairs)
     if programs.problem.hellinger:
@@ -57,7 +57,7 @@ def interval(
         for z, other, bound in pairs
     ]
     found_lower = [
-        replace(found, lower=max(_of_the_potential(programs.problem, found.lower), bound)) for bound, found in minorants
+        replace(found, lower=max(_rescaled(programs.problem, found.lower), bound)) for bound, found in minorants
     ]
     for found in sorted(found_lower, key=lambda certificate: certificate.lower):
         lower = min(lower, found.lower)
@@ -72,11 +72,11 @@ def interval(
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
 
-def _of_the_potential(problem: Problem, lower: float) -> float:
-    """A pair's lower end from that of the squared distance, where curvature 1 is a unit only.
+def _rescaled(problem: Problem, lower: float) -> float:
+    """A pair's lower bound for D_h from that for the squared distance, where the form has curvature 1 in place of h's.
 
-    D_h(u', .) grows along rays from u'. An estimate at distance rho or more from the truth is thus no closer in D_h than
-    the point at rho on the way, and up to there the curvature of h is at least the least within rho of M.
+    D_h(u', .) increases along rays from u'. An estimate at distance rho or more thus has at least the divergence of the
+    point at rho on its ray, and up to there h has at least the least curvature within rho of M.
     """
     least = problem.form.least_curvature
     if least is None or not 0 < lower < np.inf:
@@ -92,22 +92,24 @@ def _branch_and_bound(
     precision: float = 1e-4,
     most: int = 200,
 ) -> Certificate:
-    """The pair with the least bound is looked at more closely, until that bound is within `precision` of a witness.
+    """Best-first search over pairs and boxes, until the least bound is within `precision` of the best witness.
 
-    Or until `most` steps were taken beyond one for each pair, which keeps 30 outputs under two minutes.
+    Stops after `most` steps beyond one per pair, which keeps 30 outputs under two minutes.
     """
     best, lower, steps, stuck = Certificate(eps, np.inf, np.inf), np.inf, 0, np.inf
     queue = [(bound, z, other, _Pair(programs, z, other, eps, bound)) for z, other, bound in pairs]
     heapq.heapify(queue)
     while queue:
         lower, z, other, pair = queue[0]
-        enough = (1 - precision) * best.value
+        cutoff = (1 - precision) * best.value
         if time.monotonic() > deadline and best.u is not None:
             break
-        if lower >= enough or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
+        if lower >= cutoff or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
             break
-        best, steps = min([best, *pair.improve(enough)], key=lambda end: end.value), steps + 1
-        if pair.stuck and np.isfinite(pair.bound):  # neither a point nor a proof that there is none: its bound stays
+        best, steps = min([best, *pair.improve(cutoff)], key=lambda end: end.value), steps + 1
+        if pair.stuck and np.isfinite(
+            pair.bound
+        ):  # neither a feasible point nor a proof of infeasibility: keep its bound
             stuck = min(stuck, pair.bound)
             heapq.heappop(queue)
         else:
@@ -116,7 +118,7 @@ def _branch_and_bound(
 
 
 class _Pair:
-    """One pair in the search: a cheap bound, then that of a convex minorant, of the Lagrangian dual, and of its boxes."""
+    """One pair in the search. Its bounds, in turn: a cheap one, a convex minorant's, the Lagrangian dual's, that of boxes."""
 
     def __init__(self, programs: Programs, z: int, other: int, eps: float, bound: float):
         self.programs, self.z, self.other, self.eps, self.bound = programs, z, other, eps, bound
@@ -125,19 +127,19 @@ class _Pair:
         self.nodes: list[Any] = []
         self.order = itertools.count()
 
-    def improve(self, enough: float) -> list[Certificate]:
-        """A better bound, and witnesses met on the way."""
+    def improve(self, cutoff: float) -> list[Certificate]:
+        """Tighten the bound by one step; returns the witnesses found."""
         if self.first is None:
             self.first = self.programs.solve(self.z, self.other, self.eps)
             self.bound = max(self.bound, self.first.lower)
-            if self.first.u is None:  # no feasible point, by proof; or none that the solver found
+            if self.first.u is None:  # infeasible, or the solver found no feasible point
                 return []
             return [self._witness(self.first.u_prime, self.first.u)]
         if self.dual is None:
             self.dual = Dual(self.programs.problem, self.z, self.other, self.eps)
-            new = [self.dual.root(self.first.u_prime, self.first.u, enough)]
+            new = [self.dual.root(self.first.u_prime, self.first.u, cutoff)]
         else:
-            new = self.dual.branch(heapq.heappop(self.nodes)[-1], enough)
+            new = self.dual.branch(heapq.heappop(self.nodes)[-1], cutoff)
         for node in new:
             heapq.heappush(self.nodes, (node.bound, next(self.order), node))
         self.bound = max(self.bound, self.nodes[0][0])
@@ -145,12 +147,12 @@ class _Pair:
 
     @property
     def stuck(self) -> bool:
-        """Whether the solver found no point to start from."""
+        """Whether the solver found no initial point."""
         return self.first is not None and self.first.u is None
 
     @property
     def tight(self) -> bool:
-        """Whether the envelopes are as good as the divergence: what is missing is the solver's, and boxes do not help."""
+        """Whether the envelopes equal the divergence: the gap is the solver's, and boxes do not help."""
         return bool(self.nodes) and float(self.nodes[0][-1].loose.sum()) <= 1e-5 * self.bound
 
     def _witness(self, u1: Any, u2: Any) -> Certificate:
@@ -158,7 +160,7 @@ class _Pair:
 
 
 def witness(programs: Programs, z: int, other: int, eps: float, u1: Any, u2: Any) -> Certificate:
-    """The certificate of a feasible point near (u1, u2), with nothing said from below; infinite where there is none."""
+    """The certificate of a feasible point near (u1, u2), without a lower bound; infinite where none is found."""
     problem, value = programs.problem, np.inf
     if u2 is not None:
         u1, u2 = programs.repair(z, other, eps, programs.scaled.to_x(u1), programs.scaled.to_x(u2))
@@ -168,7 +170,7 @@ def witness(programs: Programs, z: int, other: int, eps: float, u1: Any, u2: Any
 
 
 def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
-    """Local descent on D_h(u', u) itself from a feasible pair: an upper end."""
+    """An upper end by local descent on D_h(u', u) from a feasible pair."""
     from scipy.optimize import minimize
 
     problem, k = programs.problem, programs.scaled.size
@@ -179,7 +181,7 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
     m = len(problem.vertices)
     rows = problem.psi - problem.psi[z]
     gains = problem.table[z] - problem.table[other]
-    # x = (law over M's vertices, u or a law over D's vertices); pulled off the faces, where gradients are infinite
+    # x = (law over M's vertices, u or a law over D's vertices), moved off the faces, where gradients are infinite
     n = k if points is None else len(points)
     q = _law(problem.vertices, start.u_prime)
     p = start.u if points is None else _law(points, start.u)
@@ -218,7 +220,7 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
 
 
 def _law(points: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Some law over the points with mean u."""
+    """A law over the points with mean u."""
     from scipy.optimize import nnls
 
     q = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(u, 1.0))[0]

@@ -1,4 +1,4 @@
-"""Which pairs (z, z') are the same by symmetry, so that one program answers for all of them."""
+"""Orbits of pairs (z, z') under symmetries of the problem: one program per orbit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .problem import Problem
 
 
 def orbits(problem: Problem) -> np.ndarray:
-    """A representative for each ordered pair: entry [z, z'] is the flat index of the pair that stands for it.
+    """A representative of each ordered pair's orbit: entry [z, z'] is its flat index.
 
     Candidates are signed permutations of the coordinates of u (neighbours swapped, the order reversed, rows and
-    columns of a grid swapped, a sign turned); each is kept only if it maps M's vertices, D's form and the set of
-    outputs onto themselves, so that what is merged is equal and not just alike.
+    columns of a grid swapped, a sign flipped); each is used only if it maps M's vertices, D's form and the set of
+    outputs onto themselves, so that merged pairs have equal programs.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -35,7 +35,7 @@ def orbits(problem: Problem) -> np.ndarray:
 
 
 def _candidates(problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(permutation, signs): u -> signs * u[permutation], where h is known to be what its form says."""
+    """(permutation, signs) of the maps u -> signs * u[permutation]; none where the form is only a minorant of D_h."""
     k = problem.psi.shape[1]
     plain, identity = np.ones(k), np.arange(k)
     if not (problem.form.exact or problem.hellinger):
@@ -72,9 +72,9 @@ def _grid(form: Form) -> tuple[int, int] | None:
 
 
 def _keeps(form: Form, permutation: np.ndarray, signs: np.ndarray) -> bool:
-    """Whether D and its divergence are the same after the move: terms and equations are, each as a set."""
+    """Whether the map leaves D and its divergence invariant: it permutes terms and equations."""
     for rows, levels in ((form.slope, form.shift), (form.equal, form.level)):
-        # the move is u -> P u, so that a row r turns into r P; P' is its inverse, and both are moves of one kind
+        # u -> P u maps a row r to r P; P' is the inverse of P, and of the same kind
         moved = np.zeros_like(rows)
         moved[:, permutation] = rows * signs
         if len(rows) and _match(np.c_[rows, levels], np.c_[moved, levels]) is None:
@@ -83,7 +83,7 @@ def _keeps(form: Form, permutation: np.ndarray, signs: np.ndarray) -> bool:
 
 
 def _outputs(problem: Problem, permutation: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
-    """The permutation of the outputs that the move induces; None where it is no symmetry."""
+    """The permutation of the outputs that the map induces; None where it is no symmetry."""
     if not _keeps(problem.form, permutation, signs):
         return None
     if _match(problem.vertices, signs * problem.vertices[:, permutation]) is None:
@@ -93,7 +93,7 @@ def _outputs(problem: Problem, permutation: np.ndarray, signs: np.ndarray) -> np
 
 
 def _match(rows: np.ndarray, moved: np.ndarray) -> np.ndarray | None:
-    """move with rows[move[i]] = moved[i], where the two are the same set of rows."""
+    """The permutation `move` with rows[move[i]] = moved[i]; None where the two are not the same set of rows."""
     unit = np.maximum(np.abs(rows).max(0, initial=0.0), 1e-300).max()
     rows, moved = np.round(rows / unit, 10) + 0.0, np.round(moved / unit, 10) + 0.0
     mine, theirs = np.lexsort(rows.T), np.lexsort(moved.T)

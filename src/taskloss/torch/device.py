@@ -1,7 +1,6 @@
-"""Products with features on a device: the part of a linear fit that grows with rows times features.
+"""Products with features on a device, the part of a linear fit whose cost is rows times features.
 
-Everything else of a fit stays as it is: scores come back to the host, where the risk is one for all layouts, and its
-derivatives go to the device again. What crosses is a few numbers for each row.
+Scores are copied to the host, where the risk is evaluated, and its gradients back to the device: a few numbers per row.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from .training import find_device
 
 Tensor = torch.Tensor
 
-_BLOCK_BYTES = 1 << 31  # features at one time where memory is ample: calls are few, and copies run beside products
+_BLOCK_BYTES = 1 << 31  # of a block of features where memory is ample: few calls, and copies overlap with products
 _CPU_BYTES = 1 << 26
-_PINNED_BYTES = 1 << 27  # of one array in pinned memory, which takes long to get
+_PINNED_BYTES = 1 << 27  # largest array in pinned memory, which is slow to allocate
 
 
 class DeviceRows:
@@ -48,7 +47,7 @@ class DeviceRows:
 
 
 def fetch(a: Tensor) -> np.ndarray:
-    """A tensor's numbers on the host. From a GPU, what comes in every pass goes to pinned memory, which PyTorch keeps and uses again."""
+    """A tensor as an array on the host; from a GPU through pinned memory, which PyTorch caches and reuses."""
     if a.device.type != "cuda" or a.nbytes > _PINNED_BYTES:
         return to_numpy(a)
     here = torch.empty(a.shape, dtype=a.dtype, pin_memory=True)
@@ -57,7 +56,7 @@ def fetch(a: Tensor) -> np.ndarray:
     return here.numpy()
 
 
-_own = threading.local()  # streams of a thread of the pool, so that one's copies run beside another's products
+_own = threading.local()  # a stream per worker thread, so that copies of one overlap with products of another
 
 
 def _on_own_stream(device: torch.device) -> None:
@@ -70,7 +69,7 @@ def _on_own_stream(device: torch.device) -> None:
 
 
 class Device(Host):
-    """A device of PyTorch's: arrays go there with `put` and come back with `get`."""
+    """A device of PyTorch: `put` copies arrays to it, `get` copies them back."""
 
     def __init__(self, name: str):
         self.device = find_device(name)
@@ -95,7 +94,7 @@ class Device(Host):
             if a.is_cuda and threading.current_thread() is threading.main_thread():
                 torch.cuda.current_stream(
                     a.device
-                ).synchronize()  # threads will read it on streams that do not wait for this one
+                ).synchronize()  # worker threads read it on streams that do not wait for this one
             return DeviceRows(a)
         if sparse.issparse(a):
             return DeviceRows(self._csr(a.tocsr()), self._csr(a.T.tocsr()))
@@ -104,7 +103,7 @@ class Device(Host):
     def _csr(self, a: Any) -> Tensor:
         rows, columns, values = (torch.from_numpy(np.array(part)) for part in (a.indptr, a.indices, a.data))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse ")  # that they are in beta, and that nothing is checked
+            warnings.filterwarnings("ignore", "Sparse ")  # that sparse tensors are in beta and unchecked
             return torch.sparse_csr_tensor(rows, columns, values, tuple(a.shape), check_invariants=False).to(
                 self.device
             )

@@ -20,7 +20,7 @@ from ..solvers.base import Interrupted, Solution, Status
 
 Tensor = torch.Tensor
 
-_BLOCK_NUMBERS = 1 << 22  # of inputs whose scores are made at one time
+_BLOCK_NUMBERS = 1 << 22  # of inputs in a block at prediction
 _FORMAT = 1  # of checkpoints
 
 
@@ -37,7 +37,7 @@ def perceptron(n_inputs: int, n_scores: int, hidden: Any = (100,), dropout: floa
 
 
 def find_device(name: Any, fitting: bool = True) -> torch.device:
-    """A device that is there; a model that was fitted on another one predicts on the CPU where that is missing."""
+    """The device; where it is missing, ValueError in a fit, and the CPU at prediction."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -52,14 +52,14 @@ def find_device(name: Any, fitting: bool = True) -> torch.device:
 
 @contextlib.contextmanager
 def seeded(device: torch.device, *seeds: int) -> Iterator[None]:
-    """PyTorch's generators at this seed, and afterwards where they were."""
+    """PyTorch's generators with this seed, restored on exit."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
         yield
 
 
 def build(hypothesis: Torch, n_inputs: int, n_scores: int, device: torch.device) -> nn.Module:
-    """A module of its own for one fit."""
+    """A new module for one fit."""
     given = hypothesis.params_of("module")
     made = hypothesis.module
     if isinstance(made, nn.Module):
@@ -96,7 +96,7 @@ def load(module: nn.Module, state: dict[str, np.ndarray]) -> None:
 
 
 def place(module: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """Where a module's parameters are, and their type."""
+    """The device and dtype of a module's parameters."""
     for parameter in module.parameters():
         if parameter.is_floating_point():
             return parameter.device, parameter.dtype
@@ -106,7 +106,7 @@ def place(module: nn.Module) -> tuple[torch.device, torch.dtype]:
 def rows_on(module: nn.Module, inputs: Any, rows: Any) -> Tensor:
     device, dtype = place(module)
     some = inputs[rows]
-    some = some.toarray() if sparse.issparse(some) else np.array(some)  # of its own: layers may work in place
+    some = some.toarray() if sparse.issparse(some) else np.array(some)  # a copy: layers may work in place
     return torch.from_numpy(some).to(device, dtype)
 
 
@@ -118,7 +118,7 @@ def forward(module: nn.Module, x: Tensor, precision: str | None) -> Tensor:
 
 
 def scores_of(module: nn.Module, inputs: Any, precision: str | None) -> np.ndarray:
-    """The module's scores of all rows, as it predicts and not as it trains."""
+    """The module's scores of all rows, in evaluation mode."""
     n, d = inputs.shape
     step, found = max(1, _BLOCK_NUMBERS // max(d, 1)), []
     module.eval()
@@ -133,7 +133,7 @@ def scores_of(module: nn.Module, inputs: Any, precision: str | None) -> np.ndarr
 
 
 class Training:
-    """One fit: a module, its optimizer, and how far they are."""
+    """One fit: a module, its optimizer and the epochs done."""
 
     def __init__(self, hypothesis: Torch, inputs: Any, risk: Any, options: Any):
         self.hypothesis, self.inputs, self.risk, self.options = hypothesis, inputs, risk, options
@@ -182,13 +182,13 @@ class Training:
             raise ValueError(f"module={self.hypothesis.module!r} has no parameters that could be trained.")
         return kind(parameters, lr=self.hypothesis.lr, **self.hypothesis.params_of("optimizer"))
 
-    # -- from the first epoch to the last ----------------------------------------------------------------------------
+    # -- epochs --------------------------------------------------------------------------------------------------------
 
     def run(self) -> Solution:
         progress, status = self.options.progress, Status.TRAINED
         try:
             self._resume()
-            self._settle()
+            self._evaluate()
             while True:
                 if self._has_stalled():
                     status = Status.STOPPED_EARLY
@@ -199,7 +199,7 @@ class Training:
                     progress.count(self.done, self.hypothesis.max_epochs, "epochs")
                 self._epoch()
                 self.done += 1
-                self._settle()
+                self._evaluate()
                 self._save()
         except KeyboardInterrupt:
             raise Interrupted(self._solution(Status.INTERRUPTED)) from None
@@ -218,8 +218,8 @@ class Training:
     def _scores(self, inputs: Any) -> np.ndarray:
         return scores_of(self.module, inputs, self.hypothesis.precision) + self.start
 
-    def _settle(self) -> None:
-        """The best table beside the scores, if there is one; then the held-out task loss."""
+    def _evaluate(self) -> None:
+        """Refit the table of transitions or thresholds, if any; then evaluate the held-out task loss."""
         if self.risk.table is not None:
             self.risk.risk_and_gradient(self._scores(self.inputs))
         monitor = self.options.monitor
@@ -230,18 +230,18 @@ class Training:
             self.best, self.kept = self.done, arrays(self.module)
 
     def _epoch(self) -> None:
-        """The examples in a random order, in even batches; the order follows from the seed and the epoch alone."""
+        """A pass over the examples in even batches, in a random order that depends on the seed and the epoch alone."""
         seed, n = self.hypothesis.random_state, self.risk.n_examples
         order = np.random.default_rng([seed, self.done]).permutation(n)
         self.module.train()
         with seeded(self.device, seed, self.done + 1):
             for examples in np.array_split(order, -(-n // self.hypothesis.batch_size)):
-                self._step(np.sort(examples))  # groups of one size stay together
+                self._step(np.sort(examples))  # sorted, so that groups of equal size are adjacent
 
     def _step(self, examples: np.ndarray) -> None:
         part = self.fixed.take(examples)
         x = rows_on(self.module, self.inputs, self.risk.rows_of(examples))
-        # the weights of all examples sum to one, and those of a batch are a sample of them
+        # weights sum to one over all examples: rescaled, the batch's gradient is unbiased
         scale = self.risk.n_examples / len(examples)
 
         def closure() -> Tensor:
@@ -253,7 +253,7 @@ class Training:
             if not np.isfinite(total):
                 self._explain()
             slope = torch.from_numpy(np.ascontiguousarray(scale * dv)).to(u.device, torch.promote_types(u.dtype, torch.float32))  # fmt: skip
-            inner = (slope * u).sum()  # whose gradient in the parameters is the risk's
+            inner = (slope * u).sum()  # has the risk's gradient in the parameters
             penalty = self.options.alpha / 2 * sum((p.square().sum() for p in self.penalised), torch.zeros_like(inner))
             loss = inner + penalty
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()
@@ -285,7 +285,7 @@ class Training:
         if self._watched:
             load(self.module, self.kept)
             epochs = self.best
-        # a table that is fitted beside the network is to be that of the parameters kept
+        # refits the table, if any, to the parameters kept
         value = self.risk.value_and_gradient(self._scores(self.inputs))[0].sum()
         penalty = self.options.alpha / 2 * sum(float(p.detach().double().square().sum()) for p in self.penalised)
         network = Network(self.start, self.n_inputs, arrays(self.module), epochs, self.curve)
@@ -294,7 +294,7 @@ class Training:
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def _fingerprint(self) -> list[float]:
-        """Numbers by which another fit is told from this one: of the data, the risk and the steps."""
+        """Numbers that identify the fit: of the data, the risk and the optimizer."""
         hypothesis, flat = self.hypothesis, np.tile(self.start, (self.risk.n_rows, 1))
         value = float(self.fixed.risk_and_gradient(flat)[0].sum())
         numbers = (float(self.inputs.sum()), value, hypothesis.lr, hypothesis.batch_size, hypothesis.random_state)
@@ -317,7 +317,7 @@ class Training:
         }
         temporary = path.with_name(path.name + ".part")
         torch.save(state, temporary)
-        os.replace(temporary, path)  # whoever is interrupted here leaves the last file whole
+        os.replace(temporary, path)  # atomic: an interruption leaves the previous file intact
 
     def _resume(self) -> None:
         path = self.hypothesis.checkpoint
