@@ -429,7 +429,7 @@ def test_no_score_beats_zeta(zeta):
             assert zeta.lower_bound(excess[i]) <= price[i] + 1e-7
         if excess[i] > 0:
             assert certify(zeta, excess[i], int(picks[i]), int(risks[i].argmin())).lower <= price[i] + 1e-7
-    if is_quick(zeta) and (problem.convexity or zeta._line is not None):
+    if is_quick(zeta) and (problem.convexity or zeta._hull._one_dimensional):
         assert zeta.envelope(excess.mean()) <= price.mean() + 1e-7
 
 
