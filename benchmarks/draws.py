@@ -71,6 +71,8 @@ PREDICTIONS = ("predict_moments", "predict_proba", "predict_scores", "predict_lo
 # By what nouns a sentence may name an argument, where not by its name.
 NOUNS: dict[str, tuple[str, ...]] = {
     "X": ("each of the [0-9]+ (examples|sequences|rows)",),  # where another argument's size does not go with its own
+    **dict.fromkeys(["proba", "y_true", "y_pred"], ("each of the [0-9]+ examples",)),  # as X
+    "labels": ("the known ones",),  # as classes
     "classes": ("the known ones",),  # where a label of y is not among them
     "costs": ("cost matrix",),
     "loss": ("cost matrix", "CostMatrix"),

@@ -110,6 +110,14 @@ def count_examples(name: str, value: Any) -> int:
         return _num_samples(value)
 
 
+def check_lengths(n: int, y: Any) -> None:
+    """As many labels as examples."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if (found := count_examples("y", y)) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {found}.")
+
+
 def _or_none(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], None]:
     return lambda name, value: None if value is None else check(name, value, **bounds)
 
