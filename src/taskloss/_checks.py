@@ -156,6 +156,8 @@ def _polytope(name: str, value: Any) -> None:
 
 def _polytopes(name: str, value: Any) -> None:
     _list(name, value)
+    if not len(value):
+        raise ValueError(f"{name} must hold one polytope of taskloss.polytopes at least, got {value!r}.")
     for factor in value:
         _polytope(name, factor)
 

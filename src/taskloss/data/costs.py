@@ -65,6 +65,8 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
     >>> tl.example_costs(X, {"miss": "amount", "review": 10}).tolist()
     [[[0.0, 3.0], [10.0, 10.0]], [[0.0, 80.0], [10.0, 10.0]]]
     """
+    if isinstance(costs, type):
+        raise ValueError(f"costs must be an array, a function of X or a formula on its columns, got {costs!r}.")
     if callable(costs):
         costs = costs(X)
     if not isinstance(costs, Mapping):

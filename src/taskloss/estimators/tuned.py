@@ -158,6 +158,8 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
                 kind = ShuffleSplit if strata is None else StratifiedShuffleSplit
                 return list(kind(1, test_size=cv, random_state=self.random_state).split(places, strata))
             splits = list(check_cv(cv, strata, classifier=strata is not None).split(places, strata, groups))
+            if not splits:
+                raise ValueError(f"cv must hold one split of the examples at least, got {cv!r}.")
             return [(_places(train, n), _places(test, n)) for train, test in splits]
 
     # -- predicting --------------------------------------------------------------------------------------------------
