@@ -53,6 +53,10 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Ranker": (tl.Ranker(solver=ASGD(step=0.1)), {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS}),
     "Matcher": (tl.Matcher(), {"X": PAIRS, "y": MATCHINGS, "sample_weight": WEIGHTS[:5]}),
     "TreeTagger": (tl.TreeTagger(), {"X": TREES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
+    "TunedDecisionCV": (
+        tl.TunedDecisionCV(tl.CostSensitiveClassifier(), "balanced-accuracy", cv=2),
+        {"X": X, "y": NAMES},
+    ),
     "SequenceTagger": (tl.SequenceTagger(), {"X": SEQUENCES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
 }
 # What predict takes beside X, where an estimator has it.
@@ -67,6 +71,8 @@ PREDICTIONS = ("predict_moments", "predict_proba", "predict_scores", "predict_lo
 # By what nouns a sentence may name an argument, where not by its name.
 NOUNS: dict[str, tuple[str, ...]] = {
     "X": ("each of the [0-9]+ (examples|sequences|rows)",),  # where another argument's size does not go with its own
+    **dict.fromkeys(["proba", "y_true", "y_pred"], ("each of the [0-9]+ examples",)),  # as X
+    "labels": ("the known ones",),  # as classes
     "classes": ("the known ones",),  # where a label of y is not among them
     "costs": ("cost matrix",),
     "loss": ("cost matrix", "CostMatrix"),
@@ -156,10 +162,6 @@ NOT_DRAWN = {
     "ConsistencyWarning": "a warning",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
     "progress": "what shows the iterations of fits",
-    **dict.fromkeys(
-        ["TunedDecisionCV", "metrics", "decide", "expected_loss", "reweigh", "estimate_prior", "example_costs"],
-        "not yet; it has tests of its sentences",
-    ),
     "theory.pass_cost": "dispatched on the surrogate's type, None for others",
 }
 
@@ -220,7 +222,7 @@ def main(count: int = 10_000, seed: int = 0) -> None:
     )
     header = ["callable", "calls", "accepted", "refused with a sentence", "anything else"]
     left = "; ".join(f"`{name}` ({why})" for name, why in NOT_DRAWN.items())
-    note += f" Public names that are not drawn: {left}; and the figures of `theory.plots`."
+    note += f" Seed {seed}. Public names that are not drawn: {left}; and the figures of `theory.plots`."
     print(write_table("draws", "Bad input by machine", header, rows, note=note))
 
 

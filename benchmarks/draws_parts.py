@@ -14,6 +14,7 @@ import taskloss as tl
 from taskloss.hypotheses import Hypothesis
 from taskloss.losses import Loss
 from taskloss.margins import Margin
+from taskloss.metrics import Metric
 from taskloss.polytopes import Polytope
 from taskloss.solvers import ASGD
 from taskloss.surrogates import Surrogate
@@ -204,6 +205,45 @@ def _network(draw: Draw) -> Call:
     return lambda: layer(**made)(*given.values())
 
 
+LAWS = _rng.dirichlet(np.ones(3), 12)
+CLEAR = np.stack([_rng.dirichlet(0.5 + 20 * np.eye(3)[y]) for y in np.tile(Y, 5)])  # enough to tell shares from
+DECISIONS: dict[str, dict[str, Any]] = {
+    "decide": {"proba": LAWS, "loss": "absolute", "costs": np.ones((12, 3)), "labels": [1, 2, 3]},
+    "expected_loss": {"proba": LAWS, "loss": COSTS, "labels": ["a", "b", "c"], "class_prior": [0.2, 0.3, 0.5]},
+    "reweigh": {"proba": LAWS, "class_prior": [0.2, 0.3, 0.5], "train_prior": [0.5, 0.3, 0.2]},
+    "estimate_prior": {
+        "proba": CLEAR,
+        "proba_ref": CLEAR,
+        "y_ref": np.tile(Y, 5),
+        "method": "em",
+        "train_prior": [1 / 3, 1 / 3, 1 / 3],
+        "level": 0.9,
+    },
+    "example_costs": {
+        "X": pd.DataFrame(X, columns=list("pqr")),
+        "costs": {"miss": "p", "review": 10},
+        "labels": (0, 1),
+    },
+}
+
+
+def _decision(name: str) -> Callable[[Draw], Call]:
+    def made(draw: Draw) -> Call:
+        given = draw.arguments(**DECISIONS[name])
+        if name == "expected_loss":  # without shares that the fit saw, others have nothing to be compared with
+            given["train_prior"] = [0.4, 0.3, 0.3]
+        return lambda: getattr(tl, name)(**given)
+
+    return made
+
+
+def _metric(draw: Draw) -> Call:
+    part = _altered(draw, draw.pick(m for m in _examples(Metric) if "classes" in m.kinds))
+    given = draw.arguments(y_true=Y, y_pred=Y[::-1].copy(), sample_weight=np.ones(12), labels=[0, 1, 2])
+    draw.said.insert(0, repr(part))
+    return lambda: part(**given)
+
+
 @cache
 def _stored() -> bytes:
     file = io.BytesIO()
@@ -227,4 +267,6 @@ PARTS: dict[str, Callable[[Draw], Call]] = {
     "theory": _theory,
     "torch": _network,
     "model_files.load": _model_file,
+    "metrics": _metric,
+    **{name: _decision(name) for name in DECISIONS},
 }

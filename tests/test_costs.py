@@ -170,6 +170,8 @@ def model():
 
 
 BAD = {
+    "no examples": (lambda: tl.example_costs(3.0, {"miss": 1.0}), "X must hold one entry for each example"),
+    "labels": (lambda: tl.example_costs([[1.0]], {"miss": 1.0}, ["a", []]), "labels must be a list of labels"),
     "shape in a search": (
         lambda: search_with(TABLE[:, :, :1]),
         r"costs must have shape \(80, 2, 2\) or \(80, 2\), prices for each of the 80 examples, got \(80, 2, 1\)",
@@ -185,16 +187,16 @@ BAD = {
     "key of three": (lambda: tl.example_costs(FRAME, {"miss": 1}, [0, 1, 2]), r"no output \(0, 1, 2\) and no pair"),
     "column": (
         lambda: tl.example_costs(FRAME, {"miss": "amont"}),
-        "'amont' is no column; there are 'a', 'b', 'c', 'amount'",
+        "'amont' is no column of X; there are 'a', 'b', 'c', 'amount'",
     ),
     "syntax": (lambda: tl.example_costs(FRAME, {"miss": "amount *"}), "no column of X and no arithmetic on columns"),
     "calls": (lambda: tl.example_costs(FRAME, {"miss": "open('x')"}), "cannot be read"),
     "attributes": (lambda: tl.example_costs(FRAME, {"miss": "a.__class__"}), "cannot be read"),
     "arguments": (lambda: tl.example_costs(FRAME, {"miss": "min(a)"}), "min takes other arguments"),
-    "words": (lambda: tl.example_costs(FRAME.assign(a="x"), {"miss": "a"}), "The column 'a' must be numbers"),
+    "words": (lambda: tl.example_costs(FRAME.assign(a="x"), {"miss": "a"}), "The column 'a' of X must be numbers"),
     "missing": (lambda: tl.example_costs(FRAME.assign(a=np.nan), {"miss": "a"}), "'miss', 'a', contains NaN"),
     "infinite": (lambda: tl.example_costs(FRAME, {"miss": "1 / (a - a)"}), "contains NaN or infinite"),
-    "lengths": (lambda: tl.example_costs(FRAME, {"miss": np.ones(3)}), "has 3 values for 240 examples"),
+    "lengths": (lambda: tl.example_costs(FRAME, {"miss": np.ones(3)}), "has 3 values for the 240 examples of X"),
     "dimensions": (lambda: tl.example_costs(FRAME, {"miss": np.ones((240, 2))}), "one number for each example"),
     "no frame": (lambda: tl.example_costs(FRAME.to_numpy(), FORMULA), "X has no columns by name here"),
     "read from nothing": (
@@ -209,5 +211,5 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_gets_a_sentence(name):
     call, sentence = BAD[name]
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         call()

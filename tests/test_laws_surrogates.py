@@ -217,9 +217,9 @@ def test_mixture_of_one_part_is_that_part():
 
 
 def test_mixture_sentences():
-    with pytest.raises(ValueError, match="one positive weight for each of its 2 parts"):
+    with pytest.raises(ValueError, match="weights must be one positive number for each of the 2 parts"):
         Mixture(["quadratic", "multinomial"], [1.0]).bind(Simplex(3))
-    with pytest.raises(ValueError, match="one positive weight"):
+    with pytest.raises(ValueError, match="one positive number"):
         Mixture(["quadratic", "multinomial"], [1.0, -1.0]).bind(Simplex(3))
     with pytest.raises(ValueError, match="must share their domain"):
         Mixture([Multinomial(3), OneVsAll("logistic", 3)]).bind(Simplex(3))

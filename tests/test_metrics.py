@@ -160,6 +160,18 @@ SENTENCES = {
     "level": (lambda: Matthews().interval([0, 1], [0, 1], 1.5), "confidence_level must lie between 0 and 1"),
     "resamples": (lambda: Matthews().interval([0, 1], [0, 1], 0.9, 0), "n_resamples must be"),
     "table": (lambda: Matthews().value(np.zeros((2, 3))), "must be a square table"),
+    "types": (lambda: Matthews()(["a", "b"], [0, 1]), "y_true and y_pred must hold labels of one type"),
+    "a list for a set": (
+        lambda: FMeasure()([{"a"}, {"b"}], [0, 1]),
+        "y_true and y_pred must be two indicator matrices",
+    ),
+    "columns": (lambda: FMeasure()(SETS, FOUND[:, :1]), "y_true and y_pred must be two indicator matrices"),
+    "missing": (lambda: Matthews()([0, 1], [0, None]), "Input y_pred contains NaN or None"),
+    "no labels": (lambda: Matthews()([0, 1], [0, 1], labels=[]), "Unknown label 0 in y_true: the known ones are none"),
+    "kappa of a list": (lambda: Kappa([0, 1])([0, 1], [0, 1]), "weights must be 'quadratic'"),
+    "without of none": (lambda: FMeasure(without=None)([0, 1], [0, 1]), "without must be a list"),
+    "vectorised": (lambda: OfConfusion(np.trace, "no")([0, 1], [0, 1]), "vectorised must be True or False"),
+    "words": (lambda: OfConfusion(lambda c: "high")([0, 1], [0, 1]), "What function returns must be numbers"),
     "unknown label": (lambda: Matthews()([0, 5], [0, 1], labels=[0, 1]), "Unknown label 5"),
     "weights": (lambda: Matthews()([0, 1], [0, 1], [1.0]), "sample_weight must be one number for each of the 2"),
 }

@@ -174,11 +174,19 @@ BAD = {
     ),
     "method": (lambda: estimate(method="mle"), "method must be 'em' or 'confusion'"),
     "shapes": (lambda: tl.estimate_prior([HALF], [HALF], [0, 1]), "a row for each of the 2 labels of y_ref"),
+    "one row": (lambda: tl.estimate_prior([HALF], [HALF] * 2, [0, 1]), "proba must have at least two rows"),
+    "scores": (lambda: tl.estimate_prior([[3.0, 1.0]], [HALF], [0]), "proba must be probabilities, from 0 to 1"),
+    "no reference": (lambda: tl.estimate_prior([HALF], [HALF], 1), "y_ref must be a list of labels"),
+    "another label": (lambda: estimate(labels=[0, 2]), "Unknown label 1 in y_ref"),
+    "level": (lambda: estimate(level=1.5), "level must lie between 0 and 1"),
+    "number": (lambda: tl.reweigh(0.5, HALF, HALF), "proba must have one column for each label"),
+    "columns": (lambda: tl.reweigh([[0.2, 0.3, 0.5]], HALF, HALF), "a share for each of the 3 columns of proba"),
+    "names of columns": (lambda: tl.reweigh([HALF], HALF, HALF, ["a"]), "labels names 1 labels, but proba has 2"),
     "few": (lambda: estimate(ref=12), "at least 10 of each label are needed"),
-    "blind": (lambda: estimate(blind=True), "do not tell the labels apart"),
+    "blind": (lambda: estimate(blind=True), "proba and proba_ref do not tell the labels of y_ref apart"),
     "another shift": (
         lambda: estimate(n=5000, spread=2.5, method="confusion"),
-        "No shares of the labels explain these examples",
+        "No shares of the labels explain proba: given the label of y_ref",
     ),
 }
 

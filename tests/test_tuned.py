@@ -281,6 +281,17 @@ SENTENCES = {
     "no estimator": (lambda: tl.TunedDecisionCV().fit(X, GRADE), "needs an estimator, got None"),
     "metric": (lambda: tl.TunedDecisionCV(GaussianNB(), "f2").fit(X, GRADE), "no metric named 'f2'"),
     "cv word": (lambda: tl.TunedDecisionCV(GaussianNB(), cv="none").fit(X, GRADE), "or 'prefit', got 'none'"),
+    "cv of nothing": (lambda: tl.TunedDecisionCV(GaussianNB(), cv=[None]).fit(X, GRADE), "cv must split"),
+    "cv elsewhere": (
+        lambda: tl.TunedDecisionCV(GaussianNB(), cv=[([0, 1], [10_000])]).fit(X, GRADE),
+        "cv must list places of the",
+    ),
+    "order of a number": (lambda: tl.TunedDecisionCV(GaussianNB(), order=3).fit(X, GRADE), "order must be a list"),
+    "no inputs": (lambda: tl.TunedDecisionCV(GaussianNB()).fit(3.0, GRADE), "X must hold one entry for each example"),
+    "labels to score": (
+        lambda: tl.TunedDecisionCV(GaussianNB(), cv=2).fit(X, GRADE).score(X, GRADE[:9]),
+        "X and y have different lengths",
+    ),
     "cv share": (lambda: tl.TunedDecisionCV(GaussianNB(), cv=1.5).fit(X, GRADE), "a share between 0 and 1"),
     "not fitted": (lambda: tl.TunedDecisionCV(GaussianNB(), cv="prefit").fit(X, GRADE), "is not fitted yet"),
     "spans of labels": (lambda: tl.TunedDecisionCV(GaussianNB(), "entity-f").fit(X, GRADE), "use a tagger"),
@@ -314,5 +325,5 @@ def test_bad_input_gets_a_sentence(name):
     from sklearn.exceptions import NotFittedError
 
     work, sentence = SENTENCES[name]
-    with pytest.raises((ValueError, NotFittedError), match=sentence):
+    with pytest.raises((ValueError, TypeError, NotFittedError), match=sentence):
         work()

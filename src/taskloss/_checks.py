@@ -110,6 +110,14 @@ def count_examples(name: str, value: Any) -> int:
         return _num_samples(value)
 
 
+def check_lengths(n: int, y: Any) -> None:
+    """As many labels as examples."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if (found := count_examples("y", y)) != n:
+        raise ValueError(f"X and y have different lengths: {n} and {found}.")
+
+
 def _or_none(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], None]:
     return lambda name, value: None if value is None else check(name, value, **bounds)
 
@@ -148,6 +156,8 @@ def _polytope(name: str, value: Any) -> None:
 
 def _polytopes(name: str, value: Any) -> None:
     _list(name, value)
+    if not len(value):
+        raise ValueError(f"{name} must hold one polytope of taskloss.polytopes at least, got {value!r}.")
     for factor in value:
         _polytope(name, factor)
 

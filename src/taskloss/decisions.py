@@ -8,21 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from ._checks import real_array
+from ._checks import check_names
 from .data.base import Translator
 from .data.costs import example_costs
 from .data.labels import labels_for
+from .data.laws import read_laws
 from .estimators.base import Decoder, resolve_loss
 from .estimators.decoded import DecodedClassifier, arranged, settled
 from .losses.base import Loss, name_array
 from .model_files import Portable
-from .parallel import Executor
 from .priors import reweigh
 
 __all__ = ["Moments", "decide", "expected_loss", "find", "holds_own", "moments_of"]
-
-_TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
-_ROWS = 1 << 12  # checked together
 
 
 class Moments(NamedTuple):
@@ -127,12 +124,14 @@ def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None)
         loss, mu = face._loss_and_moments(loss, inputs)
         return Moments(mu, loss, face.labels_)
     loss = resolve_loss("zero-one" if loss is None else loss)
-    q = _laws(source, loss.kind == "indicator")
+    q = read_laws("proba", source, loss.kind == "indicator")
     if labels is None and hasattr(source, "columns") and type(source.columns).__name__ != "RangeIndex":
         labels = list(source.columns)
+    if labels is not None:
+        check_names("labels", labels)
     known = np.arange(q.shape[1]) if labels is None else name_array(labels)
     if len(known) != q.shape[1]:
-        raise ValueError(f"labels names {len(known)} labels, but the probabilities have {q.shape[1]} columns.")
+        raise ValueError(f"labels names {len(known)} labels, but proba has {q.shape[1]} columns.")
     if loss.kind == "indicator":
         sets = [set(known.tolist())] if labels is not None else np.repeat([[0], [1]], len(known), axis=1)
         translator = labels_for(loss, sets, known)
@@ -140,7 +139,7 @@ def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None)
         return Moments(loss.moments(q), loss, translator)
     # A loss that names its labels tells them from columns that nobody has named, in its own order.
     known = known if labels is not None or loss.label_names() is None else loss.label_names()
-    loss, translator, columns = settled(loss, known)
+    loss, translator, columns = settled(loss, known, name="labels")
     return Moments(loss.moments(arranged(q, columns, translator.size)), loss, translator)
 
 
@@ -190,36 +189,6 @@ def _innermost(model: Any) -> tuple[Any, list[Any]]:
 
 def _is_model(source: Any) -> bool:
     return hasattr(source, "predict")  # forests are lists of trees, too
-
-
-def _laws(proba: Any, sets: bool) -> np.ndarray:
-    """Probabilities of labels, one row for each example, or one clear sentence."""
-    q = real_array("proba", proba, "probabilities")
-    if q.ndim != 2 or q.shape[1] < (1 if sets else 2):
-        raise ValueError(
-            f"proba must have one row for each example and one column for each label, got shape {q.shape}"
-            + (": for two labels give both columns, np.column_stack([1 - p, p])." if q.ndim == 1 else ".")
-        )
-    one = np.ones(q.shape[1])
-
-    def check(rows: slice) -> None:
-        for start in range(rows.start, rows.stop, _ROWS):  # while a block is in the cache
-            block = q[start : min(start + _ROWS, rows.stop)]
-            low, high = block.min(), block.max()
-            if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
-                raise ValueError(
-                    f"proba must be probabilities, from 0 to 1, got {low if not low >= -_TOLERANCE else high}."
-                )
-            total = block @ one
-            if not sets and (abs(total.max() - 1) > _TOLERANCE or abs(total.min() - 1) > _TOLERANCE):
-                worst = int(np.argmax(np.abs(total - 1)))
-                raise ValueError(
-                    f"Each row of proba must sum to one, but row {start + worst} sums to {total[worst]:.6g}: divide by the sums, or "
-                    "pass probabilities in the place of scores."
-                )
-
-    Executor.for_work(10.0 * q.size, -(-len(q) // _ROWS)).over(check, len(q))
-    return q
 
 
 def _shifted(found: Moments, class_prior: Any, train_prior: Any) -> Moments:

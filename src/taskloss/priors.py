@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from ._checks import real_array
+from ._checks import check_names, check_number, real_array
+from .data.labels import _column, _unique, codes_of
+from .data.laws import read_laws
+from .losses.base import name_array
 
 __all__ = ["PriorEstimate", "estimate_prior", "reweigh"]
 
@@ -58,25 +61,35 @@ def reweigh(proba: Any, class_prior: Any, train_prior: Any, labels: Any = None) 
     [[0.9, 0.1]]
     """
     q = real_array("proba", proba, "probabilities")
-    names = np.arange(q.shape[-1]) if labels is None else np.asarray(labels)
-    ratio = read_prior("class_prior", class_prior, names) / read_prior("train_prior", train_prior, names)
+    if not q.ndim:
+        raise ValueError(f"proba must have one column for each label, got {proba!r}.")
+    if labels is not None:
+        check_names("labels", labels)
+    names = np.arange(q.shape[-1]) if labels is None else name_array(labels)
+    if len(names) != q.shape[-1]:
+        raise ValueError(f"labels names {len(names)} labels, but proba has {q.shape[-1]} columns.")
+    what = "columns of proba" if labels is None else "labels"
+    prior, trained = (
+        read_prior(*given, names, what) for given in (("class_prior", class_prior), ("train_prior", train_prior))
+    )
+    ratio = prior / trained
     q = np.clip(q, 0.0, None) * ratio
     total = q.sum(-1, keepdims=True)
     return np.where(total > 0, q / np.where(total > 0, total, 1.0), 1 / q.shape[-1])
 
 
-def read_prior(name: str, prior: Any, labels: np.ndarray) -> np.ndarray:
+def read_prior(name: str, prior: Any, labels: np.ndarray, what: str = "labels") -> np.ndarray:
     """Shares in the order of the labels; ValueError where they are not positive or do not sum to one."""
     known = labels.tolist()
     if isinstance(prior, PriorEstimate):
         prior = dict(zip(prior.labels.tolist(), prior.prior.tolist(), strict=True))
     if isinstance(prior, Mapping):
         if set(prior) != set(known):
-            raise ValueError(f"{name} must have a share for each of the labels {known}, got {list(prior)}.")
+            raise ValueError(f"{name} must have a share for each of the {what} {known}, got {list(prior)}.")
         prior = [prior[label] for label in known]
     shares = real_array(name, prior, "shares of the labels")
     if shares.shape != (len(known),):
-        raise ValueError(f"{name} must have a share for each of the {len(known)} labels, got shape {shares.shape}.")
+        raise ValueError(f"{name} must have a share for each of the {len(known)} {what}, got shape {shares.shape}.")
     if not (shares > 0).all():
         label = known[int(np.argmin(shares > 0))]
         raise ValueError(
@@ -136,22 +149,28 @@ def estimate_prior(
     ----------
     Saerens et al. 2002 (EM); Lipton, Wang and Smola, Detecting and correcting for label shift with black box predictors, 2018.
     """
-    if method not in ("em", "confusion"):
+    if not (isinstance(method, str) and method in ("em", "confusion")):
         raise ValueError(f"method must be 'em' or 'confusion', got {method!r}.")
-    q, r = real_array("proba", proba, "probabilities"), real_array("proba_ref", proba_ref, "probabilities")
-    y = np.asarray(y_ref)
-    names = np.unique(y) if labels is None else np.asarray(labels)
-    if q.ndim != 2 or r.ndim != 2 or q.shape[1] != len(names) or r.shape[1] != len(names) or len(r) != len(y):
+    check_number("level", level, above=0)
+    if not level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    q, r, y = read_laws("proba", proba), read_laws("proba_ref", proba_ref), _column(y_ref, "y_ref")
+    if labels is not None:
+        check_names("labels", labels)
+    names = _unique(y, "y_ref") if labels is None else name_array(labels)
+    if q.shape[1] != len(names) or r.shape[1] != len(names) or len(r) != len(y):
         raise ValueError(
             f"proba and proba_ref must have a column for each of the {len(names)} labels, and proba_ref a row for each of the {len(y)} "
             f"labels of y_ref; got shapes {q.shape} and {r.shape}."
         )
-    codes = np.argmax(y[:, None] == names, axis=1)
+    if len(q) < 2:
+        raise ValueError(f"proba must have at least two rows, to tell shares from, got {len(q)}.")
+    codes = codes_of(y, names, "label", "y_ref")
     counts = np.bincount(codes, minlength=len(names))
-    if not (names[codes] == y).all() or counts.min() < _FEWEST:
-        label = names[int(np.argmin(counts))]
+    if counts.min() < _FEWEST:
+        label = names.tolist()[int(np.argmin(counts))]
         raise ValueError(
-            f"The reference has {counts.min()} examples of the label {label!r}: at least {_FEWEST} of each label are needed."
+            f"y_ref has {counts.min()} examples of the label {label!r}: at least {_FEWEST} of each label are needed."
         )
     f, g, maximum = q, r, None
     if method == "em":
@@ -167,7 +186,7 @@ def estimate_prior(
         if outside.any():
             j = int(np.argmax(outside))
             raise ValueError(
-                f"The maximum of the likelihood gives the label {names[j]!r} the share {maximum[j]:.4g}, and the reference allows shares from "
+                f"The maximum of the likelihood of proba gives the label {names.tolist()[j]!r} the share {maximum[j]:.4g}, and proba_ref with y_ref allows shares from "
                 f"{least[j]:.4g} to {most[j]:.4g}: the probabilities are not calibrated. Calibrate them, pass the train_prior of the fit, or "
                 "use method='confusion'."
             )
@@ -198,7 +217,7 @@ def _interval(
     m, spread_m = f.mean(0), np.cov(f.T) / len(f)
     quantile = stats.norm.ppf((1 + level) / 2)
     refused = ValueError(
-        "The probabilities do not tell the labels apart well enough among the reference to estimate their shares: use a better "
+        "proba and proba_ref do not tell the labels of y_ref apart well enough to estimate their shares: use a better "
         "classifier, or more reference examples."
     )
     if k == 2:
@@ -244,6 +263,6 @@ def _check_shift(q: np.ndarray, r: np.ndarray, codes: np.ndarray, pi: np.ndarray
     freedom = int(used.sum()) - len(pi)
     if freedom > 0 and stats.chi2.sf(value, freedom) < _REFUTED:
         raise ValueError(
-            "No shares of the labels explain these examples: given the label they differ from the reference, so that more than the shares has "
-            "shifted. Label some of them."
+            "No shares of the labels explain proba: given the label of y_ref its examples differ from those of proba_ref, so that more than the "
+            "shares has shifted. Label some of them."
         )

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
-from .._checks import real_array
+from .._checks import check_names, count_examples, real_array
 from ..losses.base import name_array
 
 # The words of detection for two outputs and two labels, the second of which is the one to be found: (output, label).
@@ -66,18 +65,21 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
     >>> tl.example_costs(X, {"miss": "amount", "review": 10}).tolist()
     [[[0.0, 3.0], [10.0, 10.0]], [[0.0, 80.0], [10.0, 10.0]]]
     """
+    if isinstance(costs, type):
+        raise ValueError(f"costs must be an array, a function of X or a formula on its columns, got {costs!r}.")
     if callable(costs):
         costs = costs(X)
     if not isinstance(costs, Mapping):
         return costs
+    check_names("labels", labels)
     labels = name_array(labels)
     outputs = labels if outputs is None else name_array(outputs)
-    table = np.zeros((_num_samples(X), len(outputs), len(labels)))
+    table = np.zeros((count_examples("X", X), len(outputs), len(labels)))
     for key, value in costs.items():
         z, y = _cell(key, outputs.tolist(), labels.tolist())
         found = _column(X, value, key)
         if found.ndim and len(found) != len(table):
-            raise ValueError(f"The cost of {key!r} has {len(found)} values for {len(table)} examples.")
+            raise ValueError(f"The cost of {key!r} has {len(found)} values for the {len(table)} examples of X.")
         if not np.isfinite(found).all():
             raise ValueError(f"The cost of {key!r}, {value!r}, contains NaN or infinite values.")
         table[:, z, slice(None) if y is None else y] += found[:, None] if found.ndim and y is None else found
@@ -124,7 +126,7 @@ def _evaluate(X: Any, formula: str) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return node.value
         if isinstance(node, ast.Name) and node.id in columns:
-            return real_array(f"The column {node.id!r}", X[node.id])
+            return real_array(f"The column {node.id!r} of X", X[node.id])
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             return _ARITHMETIC[type(node.op)](walk(node.left), walk(node.right))
         if isinstance(node, ast.UnaryOp) and type(node.op) in _ARITHMETIC:
@@ -133,14 +135,14 @@ def _evaluate(X: Any, formula: str) -> Any:
             if node.keywords or len(node.args) != (2 if node.func.id in ("min", "max") else 1):
                 raise ValueError(f"{node.func.id} takes other arguments than those of {formula!r}.")
             return _FUNCTIONS[node.func.id](*map(walk, node.args))
-        named = f"{node.id!r} is no column; there are " if isinstance(node, ast.Name) else "it is made of "
+        named = f"{node.id!r} is no column of X; there are " if isinstance(node, ast.Name) else "it is made of "
         raise ValueError(
             f"The cost {formula!r} cannot be read: {named}{', '.join(map(repr, columns[:8]))}{', ...' if len(columns) > 8 else ''}, "
             f"numbers, + - * / ** and {', '.join(_FUNCTIONS)}."
         )
 
     if formula in columns:
-        return real_array(f"The column {formula!r}", X[formula])
+        return real_array(f"The column {formula!r} of X", X[formula])
     try:
         tree = ast.parse(formula, mode="eval")
     except (SyntaxError, ValueError) as error:

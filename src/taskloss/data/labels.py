@@ -93,38 +93,38 @@ class LabelSets:
         if self.size < 1:
             raise ValueError(f"{name} names no label at all.")
 
-    def encode(self, y: Any) -> np.ndarray:
-        return self._encode_sets(y, "label")[0] if self.as_sets else self._encode_indicators(y)
+    def encode(self, y: Any, name: str = "y") -> np.ndarray:
+        return self._encode_sets(y, "label", name)[0] if self.as_sets else self._encode_indicators(y, name)
 
     def losses(self, loss: Loss, z: np.ndarray, y: Any, costs: Any = None) -> np.ndarray:
         if not self.as_sets:
             return loss.realised(z, self._encode_indicators(y), costs)
         return _with_worst(loss, z, *self._encode_sets(y, None), costs)
 
-    def _encode_sets(self, y: Any, what: str | None) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_sets(self, y: Any, what: str | None, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
         """Indicators, and whether every label of a row is known."""
         rows = np.array([i for i, row in enumerate(y) for _ in row], dtype=np.int64)
-        columns = codes_of(name_array([label for row in y for label in row]), self.classes, what)
+        columns = codes_of(name_array([label for row in y for label in row]), self.classes, what, name)
         out, known = np.zeros((len(y), self.size), dtype=np.int8), np.ones(len(y), dtype=bool)
         out[rows[columns >= 0], columns[columns >= 0]] = 1
         known[rows[columns < 0]] = False
         return out, known
 
-    def _encode_indicators(self, y: Any) -> np.ndarray:
+    def _encode_indicators(self, y: Any, name: str = "y") -> np.ndarray:
         if self.named and hasattr(y, "columns"):
-            codes_of(name_array(list(y.columns)), self.classes, "column of y")
+            codes_of(name_array(list(y.columns)), self.classes, f"column of {name}")
             y = y[self.classes.tolist()] if len(y.columns) == self.size else y
-        y = y.toarray() if sparse.issparse(y) else _indicators(y)
+        y = y.toarray() if sparse.issparse(y) else _indicators(y, name)
         if y.ndim != 2 or y.shape[1] != self.size:
             raise ValueError(
-                f"y must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
+                f"{name} must have one column of 0 and 1 for each of the {self.size} labels, got shape {y.shape}."
             )
         out = np.empty(y.shape, dtype=np.int8)
         for start in range(0, len(y), _ROWS):
             block = slice(start, start + _ROWS)
             out[block] = there = y[block] == self.values[1]
             if not (there | (y[block] == self.values[0])).all():
-                raise ValueError("y must hold 0 and 1 only (or two values of your own), one column per label.")
+                raise ValueError(f"{name} must hold 0 and 1 only (or two values of your own), one column per label.")
         return out
 
     def outputs(self, loss: Loss) -> np.ndarray:
@@ -163,17 +163,17 @@ def labels_for(loss: Loss, y: Any, order: Any = None, ordinal: bool = False, nam
     return Classes(y, loss, order, ordinal, name)
 
 
-def _indicators(y: Any) -> np.ndarray:
+def _indicators(y: Any, name: str = "y") -> np.ndarray:
     """Rows as an array of one type; what makes none is refused."""
     try:
         y = np.asarray(y)
         y = np.array(y.tolist()) if y.dtype == object and y.ndim == 2 else y
     except ValueError as error:
         raise ValueError(
-            f"y must have one column of 0 and 1 per label, or one set of labels per row: {error}"
+            f"{name} must have one column of 0 and 1 per label, or one set of labels per row: {error}."
         ) from error
     if y.dtype == object and y.ndim == 2 and any(map(absent, y.ravel().tolist())):
-        raise ValueError("Input y contains NaN or None: every label of every example must be there or not.")
+        raise ValueError(f"Input {name} contains NaN or None: every label of every example must be there or not.")
     return y
 
 
@@ -216,12 +216,12 @@ def _is_sets(y: Any) -> bool:
     return widths == {1} or len(widths) > 1 or not all(np.isscalar(v) and v in (0, 1) for row in y for v in row)
 
 
-def _unique(values: np.ndarray) -> np.ndarray:
+def _unique(values: np.ndarray, name: str = "y") -> np.ndarray:
     try:
         return np.unique(values)
     except TypeError as error:
         raise ValueError(
-            f"The labels in y are of types that cannot be sorted together ({error}): make them all strings or all numbers."
+            f"The labels in {name} are of types that cannot be sorted together ({error}): make them all strings or all numbers."
         ) from error
 
 
@@ -269,13 +269,14 @@ def _with_worst(loss: Loss, z: np.ndarray, y: np.ndarray, known: np.ndarray, cos
     return out
 
 
-def _family(values: np.ndarray) -> str:
+def family(values: np.ndarray) -> str:
     """The types whose values can be compared: numbers, words, moments, spans of time."""
     return next((family for family in ("biufc", "US") if values.dtype.kind in family), values.dtype.kind)
 
 
-def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndarray:
-    """The position of each value among the known ones; an unknown one is refused under the name `what`, or without that is -1."""
+def codes_of(values: np.ndarray, known: np.ndarray, what: str | None, name: str = "y") -> np.ndarray:
+    """The position of each value among the known ones; an unknown one is refused as `what`, or without that is -1. `name` is the
+    argument that holds the values."""
     if values.dtype.kind == "O" or known.dtype.kind == "O":
         try:
             index = {label: code for code, label in enumerate(known.tolist())}
@@ -287,15 +288,16 @@ def codes_of(values: np.ndarray, known: np.ndarray, what: str | None) -> np.ndar
             codes = np.fromiter((index.get(v, -1) for v in values.tolist()), dtype=np.int64, count=len(values))
         except TypeError as error:
             raise ValueError(
-                f"A label of y, or an output, must be a string, a number or a tuple of these: {error}."
+                f"A label of {name}, or an output, must be a string, a number or a tuple of these: {error}."
             ) from error
-    elif _family(values) != _family(known):
+    elif not len(known) or family(values) != family(known):
         codes = np.full(len(values), -1)
     else:
         order = np.argsort(known)
         place = np.minimum(np.searchsorted(known, values, sorter=order), len(known) - 1)
         codes = np.where(known[order[place]] == values, order[place], -1)
     if what is not None and codes.size and codes.min() < 0:
-        names = ", ".join(repr(v) for v in known.tolist()[:6]) + (", ..." if len(known) > 6 else "")
-        raise ValueError(f"Unknown {what} {values[codes < 0].tolist()[0]!r}: the known ones are {names}.")
+        names = (", ".join(map(repr, known.tolist()[:6])) or "none") + (", ..." if len(known) > 6 else "")
+        where = "" if name == "y" else f" in {name}"
+        raise ValueError(f"Unknown {what} {values[codes < 0].tolist()[0]!r}{where}: the known ones are {names}.")
     return codes

@@ -227,9 +227,13 @@ def _column(target: str | int, names: list[str], file: str) -> int:
         check_place("target", target)
         return int(target)
     if target not in names:
-        raise ValueError(f"{file} has no column named {target!r}; its columns are {', '.join(names) or 'not named'}.")
+        raise ValueError(
+            f"target must be a column: {file} has no column named {target!r}; its columns are {', '.join(names) or 'not named'}."
+        )
     if names.count(target) > 1:
-        raise ValueError(f"{file} has {names.count(target)} columns named {target!r}: pass the place of the label's.")
+        raise ValueError(
+            f"{file} has {names.count(target)} columns named {target!r}: pass as target the place of the label's."
+        )
     return names.index(target)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_number, count_examples, said_of
+from .._checks import check_hyperparameters, check_lengths, check_number, said_of
 from ..data.base import Translator
 from ..data.costs import example_costs
 from ..data.labels import check_kind
@@ -348,14 +348,6 @@ def as_loss(spec: Any) -> Loss:
     if loss.kind == "indicator":
         raise ValueError(f"{loss!r} is a loss on label sets; use MultilabelClassifier for those.")
     return loss
-
-
-def check_lengths(n: int, y: Any) -> None:
-    """As many labels as examples."""
-    if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    if (found := count_examples("y", y)) != n:
-        raise ValueError(f"X and y have different lengths: {n} and {found}.")
 
 
 def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> Any:

@@ -198,7 +198,7 @@ def task_for(face: Any, y: Any, metric: Metric, order: Any) -> Task:
         raise ValueError(
             f"{type(face).__name__} predicts no labels that a confusion could count: measures are for labels, label sets and tags."
         )
-    labels = Classes(known, ZeroOne(), known if order is None else name_array(order))
+    labels = Classes(known, ZeroOne(), known if order is None else name_array(order, "order"))
     places = labels.encode(known)
     if own is None or own.shape != (labels.size, labels.size) or labels.size != len(places):
         return OneLabel(labels, 1 - np.eye(labels.size))

@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, count_examples, said_of
+from .._checks import check_hyperparameters, check_lengths, count_examples, said_of
 from ..data.base import Translator
-from ..data.labels import labels_for, listed_by, ordered_categories
+from ..data.labels import codes_of, labels_for, listed_by, ordered_categories
 from ..data.weights import example_weights
 from ..losses.base import Loss, name_array
-from .base import OF_FEATURES, Decoder, as_loss, check_lengths, keep_found
+from .base import OF_FEATURES, Decoder, as_loss, keep_found
 
 
 class DecodedClassifier(Decoder):
@@ -132,11 +132,15 @@ class DecodedClassifier(Decoder):
 
 
 def settled(
-    loss: Loss, known: np.ndarray, order: Any = None, categories: np.ndarray | None = None
+    loss: Loss, known: np.ndarray, order: Any = None, categories: np.ndarray | None = None, name: str = "y"
 ) -> tuple[Loss, Translator, np.ndarray]:
     """A loss brought to the labels of columns of probabilities, in the order of what knows it, and the code of each column."""
-    orders = (order, loss.label_names(), categories, known)
-    labels = labels_for(loss, known, next(order for order in orders if order is not None))
+    names = loss.label_names()
+    if order is None and names is not None and (unknown := codes_of(known, names, None) < 0).any():
+        label = known[unknown].tolist()[0]
+        raise ValueError(f"Unknown label {label!r} in {name}: those that the loss names are {names.tolist()}.")
+    orders = (order, names, categories, known)
+    labels = labels_for(loss, known, next(order for order in orders if order is not None), name=name)
     return loss.bind_names(labels.classes).bind(labels.size), labels, labels.encode(known)
 
 

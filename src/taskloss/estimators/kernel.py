@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, real_array
+from .._checks import check_hyperparameters, check_lengths, real_array
 from ..data.weights import example_weights
 from ..hypotheses.kernel import Kernel
 from ..losses.base import object_rows
@@ -19,7 +19,7 @@ from ..progress import Progress, follow
 from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
-from .base import COSTS, check_features, check_lengths, keep, keep_found, read_features
+from .base import COSTS, check_features, keep, keep_found, read_features
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given

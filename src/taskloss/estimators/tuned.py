@@ -8,15 +8,16 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_hyperparameters, check_lengths, count_examples, said_of
 from ..data.sequences import Packed
 from ..data.weights import example_weights
 from ..decisions import find
 from ..metrics.base import Metric, MetricScorer
 from ..metrics.examples import rows_of
 from ..metrics.search import choose
-from .base import Decoder, check_lengths
+from .base import Decoder
 from .deciding import task_for
 
 _FOLDS = 5
@@ -95,6 +96,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         groups: passed to the splitter.
         """
         metric = Metric.resolve(self.metric)
+        check_hyperparameters(self)
         if self.estimator is None or not hasattr(self.estimator, "fit"):
             raise ValueError(f"TunedDecisionCV needs an estimator, got {self.estimator!r}.")
         y = rows_of(X, y)
@@ -104,7 +106,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
         if _count(X) < 2:
             raise ValueError(
-                f"Decisions are tuned on examples that are held out: at least two examples are needed, got {_count(X)}."
+                f"Decisions are tuned on examples that are held out: at least two examples are needed, and X has {_count(X)}."
             )
         if prefit:
             model = self.estimator
@@ -150,14 +152,16 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     def _parts(self, strata: np.ndarray | None, n: int, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """(train, held out) for each fold."""
         cv, places = _FOLDS if self.cv is None else self.cv, np.zeros(n)
-        if isinstance(cv, float):
-            if not 0 < cv < 1:
-                raise ValueError(
-                    f"cv must be folds, a share between 0 and 1 that is held out, or 'prefit', got {cv!r}."
-                )
-            kind = ShuffleSplit if strata is None else StratifiedShuffleSplit
-            return list(kind(1, test_size=cv, random_state=self.random_state).split(places, strata))
-        return list(check_cv(cv, strata, classifier=strata is not None).split(places, strata, groups))
+        if isinstance(cv, float) and not 0 < cv < 1:
+            raise ValueError(f"cv must be folds, a share between 0 and 1 that is held out, or 'prefit', got {cv!r}.")
+        with said_of("cv", f"split {n} examples, as folds or a share that is held out"):
+            if isinstance(cv, float):
+                kind = ShuffleSplit if strata is None else StratifiedShuffleSplit
+                return list(kind(1, test_size=cv, random_state=self.random_state).split(places, strata))
+            splits = list(check_cv(cv, strata, classifier=strata is not None).split(places, strata, groups))
+            if not splits:
+                raise ValueError(f"cv must hold one split of the examples at least, got {cv!r}.")
+            return [(_places(train, n), _places(test, n)) for train, test in splits]
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
@@ -220,7 +224,16 @@ def _no_priors(*given: Any) -> None:
 
 
 def _count(X: Any) -> int:
-    return len(X) if isinstance(X, Packed) else _num_samples(X)
+    return len(X) if isinstance(X, Packed) else count_examples("X", X)
+
+
+def _places(rows: Any, n: int) -> np.ndarray:
+    """The places of the examples that a split lists, or marks by truth values."""
+    rows = np.asarray(rows)
+    try:
+        return np.arange(n)[rows if rows.size else rows.astype(int)]
+    except IndexError as error:
+        raise ValueError(f"cv must list places of the {n} examples: {error}.") from error
 
 
 def _take(values: Any, rows: np.ndarray) -> Any:

@@ -103,12 +103,10 @@ class TreeDistance(Tabular):
         return list(dict.fromkeys(self.tree))
 
     def _output_nodes(self, chains: dict[Any, tuple[Any, ...]]) -> list[Any]:
-        if self._outputs == "labels":
-            return self._label_nodes(chains)
-        if self._outputs == "nodes":
-            labels = self._label_nodes(chains)
-            return labels + [node for node in chains if node not in set(labels)]
-        raise ValueError(f"outputs must be 'labels' or 'nodes', got {self._outputs!r}.")
+        if not (isinstance(self._outputs, str) and self._outputs in ("labels", "nodes")):
+            raise ValueError(f"outputs must be 'labels' or 'nodes', got {self._outputs!r}.")
+        labels = self._label_nodes(chains)
+        return labels if self._outputs == "labels" else labels + [node for node in chains if node not in set(labels)]
 
     def _signs(self, nodes: list[Any], chains: dict[Any, tuple[Any, ...]]) -> np.ndarray:
         """One row per node, one column per edge above some label: 1 below the edge, -1 elsewhere."""

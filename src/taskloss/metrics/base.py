@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._checks import check_number, check_whole
+from .._checks import check_lengths, check_number, check_whole, count_examples
 from ..data.labels import _column, codes_of
 from ..data.sequences import SequenceLabels
 from ..losses.base import name_array
@@ -86,7 +86,7 @@ class Metric(Part):
         labels : the labels in their order, where that matters and is not the sorted one.
         """
         metric, examples, z = read(self, y_true, y_pred, sample_weight, labels)
-        return metric.number(examples.value(metric, examples.confusion(z)))
+        return examples.number(metric, z)
 
     def interval(
         self,
@@ -118,7 +118,7 @@ class Metric(Part):
         sizes = [min(step, n_resamples - first) for first in range(0, n_resamples, step)]
         values = np.concatenate([np.ravel(examples.value(metric, examples.resampled(z, rng, size))) for size in sizes])
         low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
-        return Interval(metric.number(examples.value(metric, examples.confusion(z))), float(low), float(high))
+        return Interval(examples.number(metric, z), float(low), float(high))
 
     def bind_names(self, labels: np.ndarray) -> Metric:
         """The measure bound to the labels, in the order of the confusion's columns."""
@@ -147,19 +147,24 @@ class MetricScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         z = estimator.predict(X)
+        check_lengths(count_examples("X", rows_of(X, z)), rows_of(X, y))
         if self.metric.scheme() is not None:
-            return self.metric(rows_of(X, y), rows_of(X, z), sample_weight)
+            return self._value(rows_of(X, y), rows_of(X, z), sample_weight)
         fitted = getattr(estimator, "best_estimator_", estimator)
         fitted = fitted[-1] if hasattr(fitted, "steps") else fitted
         if isinstance(getattr(fitted, "labels_", None), SequenceLabels):  # each position counts as an example
             y, z = flat(y), flat(z)
         classes = getattr(estimator, "classes_", None)
         if classes is None or np.ndim(classes) != 1 or is_sets(y):
-            return self.metric(y, z, sample_weight)
+            return self._value(y, z, sample_weight)
         known, values = name_array(classes), _column(y)
         unseen = np.unique(values[codes_of(values, known, None) < 0])
         order = name_array([*known.tolist(), *unseen.tolist()]) if len(unseen) else known
-        return self.metric(y, z, sample_weight, labels=order)
+        return self._value(y, z, sample_weight, order)
+
+    def _value(self, y: Any, z: Any, sample_weight: Any, labels: Any = None) -> float:
+        metric, examples, codes = read(self.metric, y, z, sample_weight, labels, "y")
+        return examples.number(metric, codes)
 
     def __repr__(self) -> str:
         return f"{self.metric!r}.scorer()"

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import check_flag, real_array
 from .base import Metric
 
 _LEAST_RECALL = (
@@ -135,7 +136,7 @@ class Kappa(Metric):
     def _table_of_weights(self, k: int) -> np.ndarray:
         gap = np.subtract.outer(np.arange(k), np.arange(k))
         tables = {"quadratic": gap**2.0, "linear": np.abs(gap) * 1.0, None: (gap != 0) * 1.0}
-        if self.weights not in tables:
+        if not ((self.weights is None or isinstance(self.weights, str)) and self.weights in tables):
             raise ValueError(f"weights must be 'quadratic', 'linear' or None, got {self.weights!r}.")
         return tables[self.weights]
 
@@ -189,18 +190,25 @@ class OfConfusion(Metric):
     def value(self, confusion: Any) -> np.ndarray:
         if not callable(self.function):
             raise ValueError(
-                f"OfConfusion needs a function of the table of outputs against labels, got {self.function!r}."
+                f"function must be a function of the table of outputs against labels, got {self.function!r}."
             )
         table = _table(confusion)
         total = table.sum((-1, -2), keepdims=True)
         table = table / np.where(total > 0, total, 1.0)
+        check_flag("vectorised", self.vectorised)
         if self.vectorised:
-            return np.asarray(self.function(table), dtype=float)
+            return self._numbers(self.function(table), table.shape[:-2])
         flat = table.reshape(-1, *table.shape[-2:])
         found = [self.function(one) for one in flat]
-        if not all(np.ndim(one) == 0 for one in found):
-            raise ValueError(f"{self.function!r} must return one number for a table, got {found[0]!r}.")
-        return np.array(found, dtype=float).reshape(table.shape[:-2])
+        return np.array([self._numbers(one, ()) for one in found]).reshape(table.shape[:-2])
+
+    def _numbers(self, found: Any, shape: tuple[int, ...]) -> np.ndarray:
+        values = real_array("What function returns", found)
+        if values.shape != shape:
+            raise ValueError(
+                f"function must return one number for each table, shape {shape}, got shape {values.shape}."
+            )
+        return values
 
 
 def _accuracy(table: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..data.labels import LabelSets, _column, _is_sets, _unique, codes_of
+from .._checks import check_names, said_of
+from ..data.labels import LabelSets, _column, _is_sets, _unique, codes_of, family
 from ..data.sequences import Packed, SequenceLabels, _flat, offsets_of
 from ..data.weights import example_weights
 from ..losses.base import name_array
@@ -58,6 +59,10 @@ class Examples:
 
     def gradient(self, metric: Metric, confusion: np.ndarray) -> np.ndarray:
         return metric.gradient_of_sets(confusion)
+
+    def number(self, metric: Metric, z: np.ndarray) -> float:
+        """The measure of outputs."""
+        return metric.number(self.value(metric, self.confusion(z)))
 
 
 class Labelled(Examples):
@@ -130,44 +135,68 @@ def _ones(cells: np.ndarray, width: int) -> Any:
 
 
 def read(
-    metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any = None, labels: Any = None
+    metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any = None, labels: Any = None, name: str = "y_true"
 ) -> tuple[Metric, Examples, np.ndarray]:
-    """The measure bound to the labels, the known labels, and the predictions as codes."""
+    """The measure bound to the labels, the known labels, and the predictions as codes; `name` is the argument of the known ones."""
     if metric.scheme() is not None:
-        return _read_tags(metric, y_true, y_pred, sample_weight)
-    if is_sets(y_true):
-        return _read_sets(metric, y_true, y_pred, sample_weight)
-    y, z = _column(y_true), _column(y_pred)
-    if len(y) != len(z):
-        raise ValueError(f"y_true and y_pred have different lengths: {len(y)} and {len(z)}.")
-    if not len(y):
-        raise ValueError("y_true is empty: a measure needs examples.")
-    known = name_array(_unique(np.concatenate([y, z])) if labels is None else labels)
+        return _read_tags(metric, y_true, y_pred, sample_weight, name)
+    with said_of(name, "hold a label, or a set of labels, for each example"):
+        sets = is_sets(y_true)
+    if sets:
+        return _read_sets(metric, y_true, y_pred, sample_weight, name)
+    y, z = _column(y_true, name), _column(y_pred, "y_pred")
+    _check_alike(len(y), len(z), name)
+    if labels is None:
+        if family(y) != family(z) and "O" not in (y.dtype.kind, z.dtype.kind):
+            raise ValueError(
+                f"{name} and y_pred must hold labels of one type, got {y.dtype} and {z.dtype}: make them all strings or all numbers."
+            )
+        known = name_array(_unique(np.concatenate([y, z]), f"{name} and y_pred"))
+    else:
+        check_names("labels", labels)
+        known = name_array(labels)
     weights = example_weights(sample_weight, len(y))
-    examples = Labelled(codes_of(y, known, "label"), len(known), weights)
-    return metric.bind_names(known), examples, codes_of(z, known, "output")
+    examples = Labelled(codes_of(y, known, "label", name), len(known), weights)
+    return metric.bind_names(known), examples, codes_of(z, known, "output", "y_pred")
 
 
-def _read_sets(metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Metric, Examples, np.ndarray]:
+def _check_alike(known: int, predicted: int, name: str) -> None:
+    if known != predicted:
+        raise ValueError(f"{name} and y_pred have different lengths: {known} and {predicted}.")
+    if not known:
+        raise ValueError(f"{name} is empty: a measure needs examples.")
+
+
+def _read_sets(
+    metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any, name: str
+) -> tuple[Metric, Examples, np.ndarray]:
+    both = f"{name} and y_pred"
+    form = "be two indicator matrices with the same columns, or two lists of sets of labels"
     order = None
-    if _is_sets(y_true):
-        order = _unique(name_array([label for rows in (y_true, y_pred) for row in rows for label in row]))
-    translator = LabelSets(y_true, Hamming(), order)
-    y, z = translator.encode(y_true), translator.encode(y_pred)
-    if len(y) != len(z):
-        raise ValueError(f"y_true and y_pred have different lengths: {len(y)} and {len(z)}.")
-    if not len(y):
-        raise ValueError("y_true is empty: a measure needs examples.")
+    with said_of(both, form):
+        if _is_sets(y_true) != _is_sets(y_pred):
+            raise ValueError(f"{both} must {form}: one of them is a list of sets.")
+        if _is_sets(y_true):
+            order = _unique(name_array([label for rows in (y_true, y_pred) for row in rows for label in row]), both)
+        elif (shapes := (np.shape(y_true)[1:], np.shape(y_pred)[1:]))[0] != shapes[1]:
+            raise ValueError(f"{both} must {form}: got shapes {np.shape(y_true)} and {np.shape(y_pred)}.")
+        translator = LabelSets(y_true, Hamming(), order)
+        y, z = translator.encode(y_true, name), translator.encode(y_pred, "y_pred")
+    _check_alike(len(y), len(z), name)
     return metric.bind_names(translator.classes), Sets(y, example_weights(sample_weight, len(y))), z.astype(np.int64)
 
 
-def _read_tags(metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Metric, Examples, np.ndarray]:
-    lengths = [[len(row) for row in rows] for rows in (y_true, y_pred)]
-    if lengths[0] != lengths[1]:
-        raise ValueError("y_true and y_pred must be sequences of tags of the same lengths.")
-    if not lengths[0]:
-        raise ValueError("y_true is empty: a measure needs examples.")
-    names = name_array(sorted({*_flat(y_true), *_flat(y_pred), "O"}))
+def _read_tags(
+    metric: Metric, y_true: Any, y_pred: Any, sample_weight: Any, name: str
+) -> tuple[Metric, Examples, np.ndarray]:
+    both = f"{name} and y_pred"
+    with said_of(both, "be two lists of sequences of tags"):
+        lengths = [[len(row) for row in rows] for rows in (y_true, y_pred)]
+        if lengths[0] != lengths[1]:
+            raise ValueError(f"{both} must be sequences of tags of the same lengths.")
+        if not lengths[0]:
+            raise ValueError(f"{name} is empty: a measure needs examples.")
+        names = name_array(sorted({*_flat(y_true), *_flat(y_pred), "O"}))
     scheme = Scheme(names, metric.scheme() or "BIO")
     forest, offsets = Forest.chains(lengths[0]), offsets_of(lengths[0])
     translator = SequenceLabels([], names)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import check_number
+from .._checks import check_names, check_number
 from .base import Metric
 from .confusion import _table, ratio
 
@@ -42,6 +42,8 @@ class FMeasure(Metric):
 
     def bind_names(self, labels: np.ndarray) -> FMeasure:
         """The measure with the mask of the labels that count."""
+        if not isinstance(self.without, str):
+            check_names("without", self.without)
         without = [self.without] if isinstance(self.without, str) else list(self.without)
         unknown = [label for label in without if label not in labels.tolist()]
         if unknown:
@@ -54,7 +56,7 @@ class FMeasure(Metric):
 
     def _square(self) -> float:
         check_number("beta", self.beta, above=0)
-        if self.average not in ("macro", "micro"):
+        if not (isinstance(self.average, str) and self.average in ("macro", "micro")):
             raise ValueError(f"average must be 'macro' or 'micro', got {self.average!r}.")
         return float(self.beta) ** 2
 

@@ -17,6 +17,7 @@ class ChainCRF(MaxEntropy):
     """
 
     name = "chain-crf"
+    sized_by = "n_states and length"
 
     def __init__(self, n_states: int | None = None, length: int | None = None, allowed: Any = None):
         self.n_states = n_states

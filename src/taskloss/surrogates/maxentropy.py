@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
 from .._arrays import array_namespace, device
 from ..polytopes.base import Polytope
@@ -24,6 +24,7 @@ class MaxEntropy(Surrogate):
     """
 
     name = "max-entropy"
+    sized_by: ClassVar[str] = "polytope"  # the hyperparameters that tell its size
 
     def __init__(self, polytope: Polytope | None = None):
         self.polytope = polytope
@@ -90,7 +91,7 @@ class MaxEntropy(Surrogate):
     @property
     def _polytope(self) -> Polytope:
         if self.domain is None:
-            raise ValueError(f"{self!r} has no size yet: bind it to a loss's polytope, or give it one.")
+            raise ValueError(f"{self!r} has no size yet: bind it to a loss's polytope, or give {self.sized_by}.")
         return self.domain
 
 
@@ -98,6 +99,7 @@ class Multinomial(MaxEntropy):
     """Multinomial logistic regression: S(v, e_y) = logsumexp(v) - v_y. Equals MaxEntropy(Simplex(n_classes))."""
 
     name = "multinomial"
+    sized_by = "n_classes"
 
     def __init__(self, n_classes: int | None = None):
         self.n_classes = n_classes
@@ -124,6 +126,7 @@ class RowMultinomial(MaxEntropy):
     """
 
     name = "row-multinomial"
+    sized_by = "n_rows and n_columns"
 
     def __init__(self, n_rows: int | None = None, n_columns: int | None = None):
         self.n_rows = n_rows

@@ -44,7 +44,9 @@ class Mixture(Legendre):
         parts = [Surrogate.resolve(part) for part in (self.parts or (MaxEntropy(), Quadratic()))]
         weights = [1.0] * len(parts) if self.weights is None else [float(w) for w in self.weights]
         if len(weights) != len(parts) or not (np.isfinite(weights).all() and min(weights) > 0):
-            raise ValueError(f"A mixture needs one positive weight for each of its {len(parts)} parts, got {weights}.")
+            raise ValueError(
+                f"weights must be one positive number for each of the {len(parts)} parts of a mixture, got {weights}."
+            )
         return list(zip(weights, parts, strict=True))
 
     @property
