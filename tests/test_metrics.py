@@ -151,7 +151,7 @@ SENTENCES = {
     "scheme": (lambda: EntityF("IOB1")([["B-x"]], [["O"]]), "no scheme of spans named"),
     "NaN": (lambda: OfConfusion(lambda c: np.nan)([0, 1], [0, 1]), "is nan on these examples"),
     "two numbers": (lambda: OfConfusion(lambda c: c[0])([0, 1], [0, 1]), "must return one number"),
-    "no function": (lambda: OfConfusion("f1")([0, 1], [0, 1]), "needs a function"),
+    "no function": (lambda: OfConfusion("f1")([0, 1], [0, 1]), "function"),
     "weights of kappa": (lambda: Kappa("cubic")([0, 1], [0, 1]), "weights must be 'quadratic'"),
     "average": (lambda: FMeasure(average="weighted")([0, 1], [0, 1]), "average must be 'macro' or 'micro'"),
     "beta": (lambda: FMeasure(0.0)([0, 1], [0, 1]), "beta must be"),
