@@ -70,11 +70,16 @@ OF_PREDICT: dict[str, dict[str, Any]] = {
 PREDICTIONS = ("predict_moments", "predict_proba", "predict_scores", "predict_log_proba", "decision_function")
 # By what nouns a sentence may name an argument, where not by its name.
 NOUNS: dict[str, tuple[str, ...]] = {
-    "X": ("each of the [0-9]+ (examples|sequences|rows)",),  # where another argument's size does not go with its own
+    "n_items": ("item",),
+    "X": (
+        "each of the [0-9]+ (examples|sequences|rows)",
+        "file",
+    ),  # where another argument's size does not go with its own
     **dict.fromkeys(["proba", "y_true", "y_pred"], ("each of the [0-9]+ examples",)),  # as X
     "labels": ("the known ones",),  # as classes
     "classes": ("the known ones",),  # where a label of y is not among them
-    "costs": ("cost matrix",),
+    "costs": ("cost matrix", "The cost of"),
+    "n_labels": ("number of labels",),
     "loss": ("cost matrix", "CostMatrix"),
     "factors": ("coordinates",),
     "node": ("hypothesis",),

@@ -57,7 +57,7 @@ def _loss(draw: Draw) -> Call:
         "bayes_risk": {"z": z, "mu": mu},
         "worst": {"z": z},
         "matrix": {},
-        "bind": {"size": part.polytope.size},
+        "bind": {"size": part.n_labels if part.kind in ("classes", "indicator") else 0},
     }
     method = draw.pick(m for m in good if m != "bind" or part.kind in ("classes", "indicator"))
     part, given = _altered(draw, part), draw.arguments(**good[method])

@@ -330,7 +330,7 @@ ARGUMENTS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(["gamma_p", "time_limit"], _or_none(check_number, above=0)),
     **dict.fromkeys(["improved", "balance", "verbose"], check_flag),
     **dict.fromkeys(["norm", "kind", "decision"], _words),
-    "margin": lambda name, value: check_number(name, value, above=0),
+    "margin": lambda name, value: check_number(name, value, above=0) if isinstance(value, numbers.Number) else None,
     **dict.fromkeys(["laws", "size"], _or_none(check_whole)),
     **dict.fromkeys(["matrix", "scores", "v", "data", "distance"], _or_none(lambda name, value: _finite(name, value))),
     "eps": _or_none(lambda name, value: _level(name, value)),

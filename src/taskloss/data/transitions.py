@@ -22,7 +22,10 @@ def read_forbidden(forbidden: Any, classes: np.ndarray) -> Limits:
     for pair in forbidden if many else [forbidden]:
         if isinstance(pair, str) or np.shape(pair)[:1] != (2,) or all(label is None for label in pair):
             raise ValueError(f"forbidden must list pairs (label, next label), with None for an end; got {pair!r}.")
-        before, after = (index.get(label) for label in pair)
+        try:
+            before, after = (index.get(label) for label in pair)
+        except TypeError as error:
+            raise ValueError(f"forbidden must list pairs of labels, and {pair!r} holds what is none.") from error
         if before is not None and after is not None:  # a fold may lack a rare label
             table[before, after] = -np.inf
     parts = table[:k, :k], table[k, :k], table[:k, k]

@@ -14,7 +14,6 @@ from ..data.objects import Objects, plain_rows
 from ..data.sequences import SequenceLabels
 from ..losses.base import Loss, name_array, object_rows
 from ..losses.listed import Listed
-from ..losses.tabular import Tabular
 from ..polytopes._forest import Forest
 from ..progress import Progress
 from .base import resolve_loss
@@ -209,7 +208,7 @@ def bound(loss: Any, translator: Any) -> Any:
         loss.check(Forest.chains([translator.length]), translator.classes)
     # Ridge regression on indicators and on any other embedding give the same decisions; only in this one is the
     # constant the same for every output, and the weights need not sum to one.
-    return loss.with_params(embedding="canonical") if isinstance(loss, Tabular) and not loss.takes_objects else loss
+    return loss.in_indicators()
 
 
 def _width(loss: Loss, y: Any) -> int:

@@ -149,7 +149,7 @@ class Kernel(Linear):
 
     @property
     def makes_features(self) -> bool:
-        return self.kernel != "precomputed"
+        return not (isinstance(self.kernel, str) and self.kernel == "precomputed")
 
     def sparse(self, inputs: Inputs) -> bool:
         return False

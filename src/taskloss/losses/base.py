@@ -27,6 +27,7 @@ class Loss(Part):
     guarded = ("__call__", "phi", "psi", "decode", "bayes_risk", "risk", "realised", "worst", "matrix", "bind")
     kind: ClassVar[str]
     integral_phi: ClassVar[bool] = True  # phi has small integer entries, which estimators store in one byte each
+    signs: ClassVar[bool] = False  # phi is one sign for each label of a set
     coordinatewise: ClassVar[bool] = False  # outputs are all rows of 0 and 1, and each coordinate costs by itself
     constant_by_output: ClassVar[bool] = False  # whether c depends on the output in every embedding that it has
     takes_objects: ClassVar[bool] = False  # labels and outputs may be objects of any type, on a list of their own
@@ -79,6 +80,15 @@ class Loss(Part):
     def polytope(self) -> Polytope:
         """The marginal polytope M = hull phi(Y)."""
         raise NotImplementedError
+
+    @property
+    def table(self) -> np.ndarray | None:
+        """phi as rows, one for each label, where labels are a short list; else None."""
+        return None
+
+    def in_indicators(self) -> Self:
+        """The same loss with labels embedded as indicators, where they are a short list of codes."""
+        return self
 
     def offset(self, z: Array) -> Any:
         """c(z)."""

@@ -19,6 +19,7 @@ class Hamming(Loss):
 
     name = "hamming"
     kind = "indicator"
+    signs = True
     coordinatewise = True
 
     def __init__(self, n_labels: int | None = None, weights: Any = None):

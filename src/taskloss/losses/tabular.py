@@ -104,6 +104,9 @@ class Tabular(Loss):
         """The law over labels that the moments mu stand for; outside M, some entries are negative."""
         return mu if self.canonical else Hull(self.table).weights(mu)
 
+    def in_indicators(self) -> Self:
+        return self if self.takes_objects else self.with_params(embedding="canonical")
+
     def moments(self, proba: Array) -> Array:
         return proba if self.canonical else np.asarray(proba) @ self.table
 

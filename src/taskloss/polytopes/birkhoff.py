@@ -44,6 +44,8 @@ class Birkhoff(Table):
 
     @property
     def columns(self) -> int:
+        if self.n_rows is None:
+            raise ValueError(f"{self!r} does not know its size yet: give n_rows.")
         n = self.n_rows if self.n_columns is None else self.n_columns
         if self.n_rows < 1 or n < (1 if self.outliers else self.n_rows):
             raise ValueError(

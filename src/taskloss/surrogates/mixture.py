@@ -41,7 +41,10 @@ class Mixture(Legendre):
     @property
     def terms(self) -> list[tuple[float, Surrogate]]:
         """(weight, part) of each part."""
-        parts = [Surrogate.resolve(part) for part in (self.parts or (MaxEntropy(), Quadratic()))]
+        given = (MaxEntropy(), Quadratic()) if self.parts is None else list(self.parts)
+        if not given:
+            raise ValueError("parts must name at least one surrogate, got none.")
+        parts = [Surrogate.resolve(part) for part in given]
         weights = [1.0] * len(parts) if self.weights is None else [float(w) for w in self.weights]
         if len(weights) != len(parts) or not (np.isfinite(weights).all() and min(weights) > 0):
             raise ValueError(

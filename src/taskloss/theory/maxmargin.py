@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._checks import check_number, explained
 from ..losses.base import Loss
 from .polyhedral import LARGEST, Cells, values_of
 
@@ -137,6 +137,7 @@ def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> 
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
     resolved = Loss.resolve(loss)
+    check_number("tol", tol, above=0)
     matrix = np.asarray(resolved.matrix(), dtype=float)
     truth = _truth(matrix, resolved)
     scale = max(float(np.abs(matrix).max()), 1e-300)

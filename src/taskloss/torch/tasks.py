@@ -10,8 +10,6 @@ import torch
 from .._checks import said_of
 from .._numpy import to_numpy
 from ..losses.base import Loss
-from ..losses.hamming import Hamming
-from ..losses.tabular import Tabular
 from ..surrogates.base import first_fit
 from .checks import check_floating, check_same_device
 
@@ -96,7 +94,7 @@ class Rows(Task):
     def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
         super().__init__(loss, surrogate, ignore_index, validate)
         self.loss, self.surrogate = first_fit(loss.variants(), surrogate)
-        self.table = torch.from_numpy(self.loss.table) if isinstance(self.loss, Tabular) else None
+        self.table = None if self.loss.table is None else torch.from_numpy(self.loss.table)
         self._moved: dict[tuple[Any, ...], Tensor] = {}  # the table of each device and type that asked for it
 
     @property
@@ -136,7 +134,7 @@ class Rows(Task):
         else:
             unknown = (~ignored & (targets != 0) & (targets != 1)).any(-1)
             hot = torch.where(ignored | unknown[..., None], 0, targets)
-            if isinstance(self.loss, Hamming) and self.surrogate.separable:
+            if self.loss.signs and self.surrogate.separable:
                 # Labels that nobody looked at leave the sum over labels.
                 phi = 2 * hot.to(v) - 1
                 terms = self.surrogate.risk_and_gradient(v, phi)[0]

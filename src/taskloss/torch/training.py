@@ -180,7 +180,7 @@ class Training:
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         if not parameters:
             raise ValueError(f"module={self.hypothesis.module!r} has no parameters that could be trained.")
-        return kind(parameters, lr=self.hypothesis.lr, **self.hypothesis.params_of("optimizer"))
+        return kind(parameters, lr=float(self.hypothesis.lr), **self.hypothesis.params_of("optimizer"))
 
     # -- epochs --------------------------------------------------------------------------------------------------------
 
@@ -297,7 +297,13 @@ class Training:
         """Numbers that identify the fit: of the data, the risk and the optimizer."""
         hypothesis, flat = self.hypothesis, np.tile(self.start, (self.risk.n_rows, 1))
         value = float(self.fixed.risk_and_gradient(flat)[0].sum())
-        numbers = (float(self.inputs.sum()), value, hypothesis.lr, hypothesis.batch_size, hypothesis.random_state)
+        numbers = (
+            float(self.inputs.sum()),
+            value,
+            float(hypothesis.lr),
+            hypothesis.batch_size,
+            hypothesis.random_state,
+        )
         return [_FORMAT, *self.inputs.shape, self.options.alpha, *numbers]
 
     def _save(self) -> None:
