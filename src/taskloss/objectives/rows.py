@@ -16,6 +16,7 @@ from .scores import Array, Curvature, ScoreRisk
 
 _CONSTANT_NUMBERS = 1 << 17  # moments whose potential is taken at one time
 _CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
+_OUTPUT_WORK = 16  # multiplications that trying an output counts for, for each score
 _BARRIER = 1e-4  # how much of the domain's centre is mixed into labels where the surrogate has to act as a barrier
 
 
@@ -75,6 +76,12 @@ class Rows(ScoreRisk):
     @property
     def smoothness(self) -> float | None:
         return self.surrogate.smoothness
+
+    @property
+    def work(self) -> float:
+        """A convolved pass tries every output for every row; the others cost less than the scores."""
+        outputs = 0 if self.kernel is None else self.kernel.memory
+        return float(_OUTPUT_WORK * self.n_rows * outputs * self.n_scores)
 
     @property
     def row_weights(self) -> np.ndarray:
