@@ -40,7 +40,7 @@ def every_law(laws):
     return pytest.mark.parametrize("law", laws.values(), ids=list(laws))
 
 
-def obeys(law, *args, **options):
+def assert_obeys(law, *args, **options):
     """A law of taskloss.testing as a test: skipped where it says nothing of this part."""
     import pytest
 

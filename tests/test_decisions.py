@@ -49,7 +49,7 @@ class Said:
         return self.proba
 
 
-def same(a, b):
+def assert_same(a, b):
     assert a.dtype == b.dtype
     np.testing.assert_array_equal(a, b)
 
@@ -61,10 +61,10 @@ def test_probabilities_are_decided_as_by_the_decoded_classifier_bit_by_bit(loss,
     decoded = tl.DecodedClassifier(Said(q, ["low", "mid", "top"]), "zero-one" if loss is None else loss, prefit=True)
     decoded.predict(q)
     prices = rng.normal(size=(200, len(decoded.outputs_))) if costs else None
-    same(tl.decide(q, loss, prices, ["low", "mid", "top"]), decoded.predict(q, costs=prices))
-    same(tl.expected_loss(q, loss, prices, ["low", "mid", "top"]), decoded.expected_loss(q, costs=prices))
+    assert_same(tl.decide(q, loss, prices, ["low", "mid", "top"]), decoded.predict(q, costs=prices))
+    assert_same(tl.expected_loss(q, loss, prices, ["low", "mid", "top"]), decoded.expected_loss(q, costs=prices))
     for frame in (pd.DataFrame(q, columns=["low", "mid", "top"]), pl.DataFrame(q, schema=["low", "mid", "top"])):
-        same(tl.decide(frame, loss, prices), decoded.predict(q, costs=prices))
+        assert_same(tl.decide(frame, loss, prices), decoded.predict(q, costs=prices))
 
 
 @every_loss
@@ -89,7 +89,7 @@ def test_many_are_decided_as_few():
     q[:, 2] = 1 - q[:, :2].sum(1)  # multiples of an eighth: sums are exact, and ties are many
     risks = q @ loss.matrix().T
     assert (risks == risks.min(1, keepdims=True)).sum(1).max() > 1
-    same(tl.decide(q, loss), np.argmin(risks, axis=1))
+    assert_same(tl.decide(q, loss), np.argmin(risks, axis=1))
     q[150_000] *= 0.5
     with pytest.raises(ValueError, match=r"row 150000 sums to 0\.5"):
         tl.decide(q, loss)
@@ -97,7 +97,7 @@ def test_many_are_decided_as_few():
 
 def test_label_sets():
     q = rng.random((40, 4))
-    same(tl.decide(q, "hamming"), (q > 0.5).astype(int))
+    assert_same(tl.decide(q, "hamming"), (q > 0.5).astype(int))
     named = tl.decide(q, "hamming", labels=list("abcd"))
     assert named == [{c for c, p in zip("abcd", row, strict=True) if p > 0.5} for row in q]
     np.testing.assert_allclose(tl.expected_loss(q, "hamming"), np.minimum(q, 1 - q).mean(1))
@@ -106,14 +106,16 @@ def test_label_sets():
 def test_columns_that_a_loss_names_in_another_order():
     q = rng.dirichlet(np.ones(3), 50)
     turned = q[:, [2, 0, 1]]
-    same(tl.decide(q, COSTS, labels=["low", "mid", "top"]), tl.decide(turned, COSTS, labels=["top", "low", "mid"]))
-    same(tl.decide(q, COSTS), tl.decide(q, COSTS, labels=["low", "mid", "top"]))
+    assert_same(
+        tl.decide(q, COSTS, labels=["low", "mid", "top"]), tl.decide(turned, COSTS, labels=["top", "low", "mid"])
+    )
+    assert_same(tl.decide(q, COSTS), tl.decide(q, COSTS, labels=["low", "mid", "top"]))
 
 
 def test_out_of_fold_probabilities():
     q = cross_val_predict(LogisticRegression(), X, NAMES, cv=3, method="predict_proba")
     expected = (q @ COSTS.matrix().T).argmin(1)
-    same(tl.decide(q, COSTS), np.array(["low", "mid", "top", "ask"])[expected])
+    assert_same(tl.decide(q, COSTS), np.array(["low", "mid", "top", "ask"])[expected])
 
 
 FACES = {
@@ -138,25 +140,25 @@ def test_a_model_is_found_wherever_it_sits(face, loss):
     last = {"bare": lambda: model, "search": lambda: model.best_estimator_[-1], "frozen": lambda: model.estimator}.get(
         face, lambda: getattr(model[-1], "estimator", model[-1])
     )()
-    same(tl.decide(model, loss, X=X), last.predict(seen, loss=loss))
-    same(tl.expected_loss(model, loss, X=X), last.expected_loss(seen, loss=loss))
+    assert_same(tl.decide(model, loss, X=X), last.predict(seen, loss=loss))
+    assert_same(tl.expected_loss(model, loss, X=X), last.expected_loss(seen, loss=loss))
     costs = rng.random((120, 4, 3))
-    same(tl.decide(model, None, costs, X=X), last.predict(seen, costs=costs))
+    assert_same(tl.decide(model, None, costs, X=X), last.predict(seen, costs=costs))
     theirs = FACES[face](LogisticRegression())
     decoded = tl.DecodedClassifier(theirs, "zero-one" if loss is None else loss, prefit=True)
-    same(tl.decide(theirs, loss, X=X), decoded.predict(X))
-    same(tl.expected_loss(theirs, loss, X=X), decoded.expected_loss(X))
+    assert_same(tl.decide(theirs, loss, X=X), decoded.predict(X))
+    assert_same(tl.expected_loss(theirs, loss, X=X), decoded.expected_loss(X))
 
 
 def test_forests_are_models():
     forest = RandomForestClassifier(5, random_state=0).fit(X, NAMES)
-    same(tl.decide(forest, COSTS, X=X), tl.decide(forest.predict_proba(X), COSTS, labels=forest.classes_))
+    assert_same(tl.decide(forest, COSTS, X=X), tl.decide(forest.predict_proba(X), COSTS, labels=forest.classes_))
 
 
 def test_models_of_structures_decide_by_themselves():
     groups = np.repeat(np.arange(12), 10)
     ranker = tl.Ranker().fit(X, CODES, groups)
-    same(tl.decide(ranker, X=X, groups=groups), ranker.predict(X, groups))
+    assert_same(tl.decide(ranker, X=X, groups=groups), ranker.predict(X, groups))
     with pytest.raises(ValueError, match="Ranker has moments of structures"):
         moments_of(ranker, X=X)
 

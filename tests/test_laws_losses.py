@@ -1,8 +1,8 @@
-"""Laws that every loss obeys."""
+"""Laws that every loss assert_obeys."""
 
 import numpy as np
 import pytest
-from tests.parts import every_law, every_loss, label, obeys
+from tests.parts import assert_obeys, every_law, every_loss, label
 
 from taskloss.losses import (
     Absolute,
@@ -22,7 +22,7 @@ from taskloss.testing.losses import LAWS
 @every_loss
 @every_law(LAWS)
 def test_laws(part, law):
-    obeys(law, part)
+    assert_obeys(law, part)
 
 
 @every_loss

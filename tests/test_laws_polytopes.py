@@ -1,8 +1,8 @@
-"""Laws that every polytope obeys, against enumeration of its vertices."""
+"""Laws that every polytope assert_obeys, against enumeration of its vertices."""
 
 import numpy as np
 import pytest
-from tests.parts import every_law, every_polytope, obeys
+from tests.parts import assert_obeys, every_law, every_polytope
 
 from taskloss.polytopes import Cube, Hull, Product, Simplex
 from taskloss.testing.polytopes import LAWS
@@ -11,7 +11,7 @@ from taskloss.testing.polytopes import LAWS
 @every_polytope
 @every_law(LAWS)
 def test_laws(part, law):
-    obeys(law, part)
+    assert_obeys(law, part)
 
 
 def test_inclusion():

@@ -1,8 +1,8 @@
-"""Laws that every surrogate obeys."""
+"""Laws that every surrogate assert_obeys."""
 
 import numpy as np
 import pytest
-from tests.parts import every_law, every_surrogate, examples, label, obeys
+from tests.parts import assert_obeys, every_law, every_surrogate, examples, label
 
 from taskloss import losses
 from taskloss.margins import Margin
@@ -31,7 +31,7 @@ def is_kinked(part):
 @every_surrogate
 @every_law(LAWS)
 def test_laws(part, law):
-    obeys(law, part, tolerance=1e-5 if isinstance(part, Legendre) else TOLERANCE)
+    assert_obeys(law, part, tolerance=1e-5 if isinstance(part, Legendre) else TOLERANCE)
 
 
 @pytest.mark.parametrize(

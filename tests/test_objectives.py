@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.parts import every_law, examples, label, obeys
+from tests.parts import assert_obeys, every_law, examples, label
 from tests.test_laws_surrogates import domain_of, is_kinked, moments, scores
 
 from taskloss.hypotheses import Hypothesis, Linear, Structured, Thresholds
@@ -125,7 +125,7 @@ def build(problem):
 @every_problem
 @every_law(WAIST)
 def test_laws(problem, law):
-    obeys(law, *build(problem))
+    assert_obeys(law, *build(problem))
 
 
 # -- compiled passes are taken where they should be --------------------------------------------------------------------

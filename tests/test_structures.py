@@ -32,7 +32,7 @@ def task(loss):
 
 
 class StructureLaws:
-    """What every structure obeys. Scores are drawn at several scales, so that laws are seen near vertices too."""
+    """What every structure assert_obeys. Scores are drawn at several scales, so that laws are seen near vertices too."""
 
     scales = (0.0, 1.0, 30.0)
 

@@ -19,7 +19,7 @@ from taskloss.data.trees import read_forest
 from taskloss.hypotheses.structured import NodeEdgeScores
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 from taskloss.objectives import Forests
-from taskloss.objectives.forests import ByShape
+from taskloss.objectives.over_forests import ByShape
 from taskloss.parallel import Executor
 from taskloss.polytopes import Tree
 from taskloss.polytopes._forest import Forest, Limits

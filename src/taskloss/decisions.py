@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 
 from ._checks import check_names
 from .data.base import Translator
@@ -18,6 +17,7 @@ from .estimators.decoded import DecodedClassifier, arranged, settled
 from .losses.base import Loss, name_array
 from .model_files import Portable
 from .priors import reweigh
+from .wrapped import innermost
 
 __all__ = ["Moments", "decide", "expected_loss", "find", "holds_own", "moments_of"]
 
@@ -146,12 +146,11 @@ def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None)
 def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any, Any]:
     """The estimator of this library that decides for a fitted model, and the inputs that it takes.
 
-    It is the last step of a pipeline, the best of a search, what a FrozenEstimator holds, or the model itself; for
-    classifiers of others it is a `DecodedClassifier` around the whole.
+    It is the innermost one, or for classifiers of others a `DecodedClassifier` around the whole.
     """
     if X is None:
         raise ValueError(f"{type(model).__name__} is a model: pass X=..., the inputs that it is to decide for.")
-    inner, before = _innermost(model)
+    inner, before = innermost(model)
     if isinstance(inner, Portable):
         if labels is not None:
             raise ValueError(f"{type(inner).__name__} knows its labels from its fit: leave out labels=...")
@@ -168,23 +167,7 @@ def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any,
 
 def holds_own(model: Any) -> bool:
     """Whether an estimator of this library decides, bare or inside a pipeline, a search or a FrozenEstimator."""
-    return isinstance(_innermost(model)[0], Portable)
-
-
-def _innermost(model: Any) -> tuple[Any, list[Any]]:
-    """The estimator that decides, and the steps that X goes through before it."""
-    before: list[Any] = []
-    while not isinstance(model, Portable):
-        if hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        elif hasattr(model, "steps"):
-            before += [model[:-1]] if len(model.steps) > 1 else []
-            model = model.steps[-1][1]
-        elif isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            break
-    return model, before
+    return isinstance(innermost(model)[0], Portable)
 
 
 def _is_model(source: Any) -> bool:

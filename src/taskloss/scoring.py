@@ -13,6 +13,7 @@ from .data.costs import example_costs
 from .data.labels import Classes, LabelSets, labels_for, ordered_categories
 from .data.weights import example_weights
 from .losses.base import Loss
+from .wrapped import innermost
 
 
 class TaskScorer(BaseEstimator):
@@ -70,9 +71,7 @@ def _bound(loss: Loss, y: Any, order: Any) -> tuple[Translator, Loss]:
 
 def _labels_of(estimator: Any, y: Any) -> Any:
     """The labels as an estimator has learned them, which the y of a fold may lack: its translator, or their order."""
-    fitted = getattr(estimator, "best_estimator_", estimator)
-    fitted = fitted[-1] if hasattr(fitted, "steps") else fitted  # a pipeline's last
-    labels = getattr(fitted, "labels_", None)
+    labels = getattr(innermost(estimator)[0], "labels_", None)
     if isinstance(labels, Classes | LabelSets):
         return labels
     order = ordered_categories(y)

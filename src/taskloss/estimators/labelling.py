@@ -15,7 +15,7 @@ from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..model_files import Portable
-from ..objectives.forests import over_forests
+from ..objectives.over_forests import over_forests
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._max_product import k_best

@@ -11,6 +11,7 @@ from ..data.labels import _column, codes_of
 from ..data.sequences import SequenceLabels
 from ..losses.base import name_array
 from ..registry import Part
+from ..wrapped import innermost
 from .examples import flat, is_sets, read, rows_of
 
 _STEP = 1e-6  # of finite differences, relative to the sum of the confusion
@@ -150,9 +151,9 @@ class MetricScorer:
         check_lengths(count_examples("X", rows_of(X, z)), rows_of(X, y))
         if self.metric.scheme() is not None:
             return self._value(rows_of(X, y), rows_of(X, z), sample_weight)
-        fitted = getattr(estimator, "best_estimator_", estimator)
-        fitted = fitted[-1] if hasattr(fitted, "steps") else fitted
-        if isinstance(getattr(fitted, "labels_", None), SequenceLabels):  # each position counts as an example
+        if isinstance(
+            getattr(innermost(estimator)[0], "labels_", None), SequenceLabels
+        ):  # each position counts as an example
             y, z = flat(y), flat(z)
         classes = getattr(estimator, "classes_", None)
         if classes is None or np.ndim(classes) != 1 or is_sets(y):

@@ -170,8 +170,8 @@ class Sequences(Task):
 
     def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
         super().__init__(loss, surrogate, ignore_index, validate)
-        name = surrogate if isinstance(surrogate, str) else getattr(surrogate, "name", None)
-        if name not in ("auto", "chain-crf", "max-entropy"):
+        auto = isinstance(surrogate, str) and surrogate == "auto"
+        if not auto and Surrogate.resolve(surrogate).name not in ("chain-crf", "max-entropy"):
             raise ValueError(
                 f"{surrogate!r} is no surrogate on sequences here: pass 'auto', the conditional random field."
             )
