@@ -68,6 +68,8 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
             X = np.asarray(tall, dtype=dtype, order=order)
             where = f"{np.dtype(dtype).name}, dense in {'rows' if order == 'C' else 'columns'}"
             yield f"labels, {where}", partial(_use, estimators.CostSensitiveClassifier(**short), X, codes)
+            convolved = estimators.CostSensitiveClassifier(surrogate="convolutional-fenchel-young", **short)
+            yield f"labels, convolved, {where}", partial(_use, convolved, X, codes)
             yield f"label sets, {where}", partial(_use, estimators.MultilabelClassifier(**short), X, sets)
             for shared in (True, False):
                 ordinal = estimators.OrdinalClassifier(shared=shared, **short)
@@ -78,8 +80,6 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
             model = estimators.CostSensitiveClassifier(hypothesis=Linear(), **short)
             where = f"{np.dtype(dtype).name}, sparse with {np.dtype(index).name} places"
             yield f"labels, {where}", partial(_use, model, X, codes)
-    convolved = estimators.CostSensitiveClassifier(surrogate="convolutional-fenchel-young", **short)
-    yield "labels, convolved", partial(_use, convolved, tall[:2000], codes[:2000])
     yield "sequences", partial(_sequences, rng)
     yield "matchings", partial(_matchings, rng)
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from .caching import njit
-from .pointwise import _log1p, exp
+from .pointwise import _log1p, exp, pull_back, scores
 
 compiled = njit(nogil=True, error_model="numpy", fastmath={"contract"})
 inlined = njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")
@@ -356,12 +356,11 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
 
 
 @compiled
-def _tile(
-    kind, parameter, v, psi, columns, offsets, size, relative, pi, u, mu, g, values, room, bits, vectors, whole, tables
-):
+def _tile(kind, parameter, v, psi, columns, offsets, size, relative, pi, mu, values, rooms):
     """For a tile of scores v (k, n): laws pi (n, m) become optimal, mu (k, n) their moments, values F."""
-    m, k = psi.shape
-    n = len(values)
+    n, (m, k) = len(values), psi.shape
+    spaces, room, bits, (vectors, whole, tables) = rooms
+    u, g, room, bits = spaces[2, : k * n].reshape(k, n), spaces[3, : m * n].reshape(m, n), room[:3, :n], bits[:n]
     _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits)
     np.dot(columns, pi.T, u)
     for j in range(k):
@@ -417,49 +416,81 @@ def _tile(
 
 
 @compiled
+def _size(psi, offsets):
+    """The largest number of the outputs' vectors and offsets, beside which errors are judged."""
+    size = 1e-300
+    for z in range(len(offsets)):
+        size = max(size, abs(offsets[z]))
+        for j in range(psi.shape[1]):
+            size = max(size, abs(psi[z, j]))
+    return size
+
+
+@compiled
+def _rooms(m, k):
+    """Memory for a tile (its rows' vectors and tables, then its columns), for `_tile`."""
+    most = max(m, k) + 1
+    own = np.empty((8, most)), np.empty(most, np.int64), np.empty((2, most, most))
+    return np.empty((4, most * _TILE)), np.empty((4, _TILE)), np.empty(_TILE, np.int64), own
+
+
+@compiled
 def convolve(kind, parameter, v, psi, offsets, relative, pi, mu, values):
     """For each row of v: the law pi (where it is a law already, the start), the moments mu = grad h*(v + Psi^T pi), F(pi)."""
     (m, k), n = psi.shape, len(v)
-    columns, size, most = np.ascontiguousarray(psi.T), 1e-300, max(m, k) + 1
-    for z in range(m):
-        size = max(size, abs(offsets[z]))
-        for j in range(k):
-            size = max(size, abs(psi[z, j]))
-    vectors, whole, tables = np.empty((8, most)), np.empty(most, np.int64), np.empty((2, most, most))
-    spaces, bits = np.empty((4, most * _TILE)), np.empty(_TILE, np.int64)
-    room = np.empty((3, _TILE))
+    columns, size, rooms = np.ascontiguousarray(psi.T), _size(psi, offsets), _rooms(m, k)
     for start in range(0, n, _TILE):
-        rows = slice(start, min(start + _TILE, n))
-        t = min(_TILE, n - start)
-        scores, u, moments = (
-            spaces[0, : k * t].reshape(k, t),
-            spaces[1, : k * t].reshape(k, t),
-            spaces[2, : k * t].reshape(k, t),
+        stop = min(start + _TILE, n)
+        tile, moments = (
+            rooms[0][0, : k * (stop - start)].reshape(k, -1),
+            rooms[0][1, : k * (stop - start)].reshape(k, -1),
         )
-        g = spaces[3, : m * t].reshape(m, t)
         for j in range(k):
-            for i in range(t):
-                scores[j, i] = v[start + i, j]
+            for i in range(start, stop):
+                tile[j, i - start] = v[i, j]
         _tile(
             kind,
             parameter,
-            scores,
+            tile,
             psi,
             columns,
             offsets,
             size,
             relative,
-            pi[rows],
-            u,
+            pi[start:stop],
             moments,
-            g,
-            values[rows],
-            room[:, :t],
-            bits[:t],
-            vectors,
-            whole,
-            tables,
+            values[start:stop],
+            rooms,
         )
         for j in range(k):
+            for i in range(start, stop):
+                mu[i, j] = moments[j, i - start]
+
+
+@compiled
+def linear_convolution(
+    kind, parameter, X, weights, intercepts, phi, w, psi, offsets, relative, pi, sums, slopes, constants
+):
+    """`pointwise.linear_risk` of the convolved surrogate: h_L*(v) - <phi, v> at the scores v = X weights + intercepts."""
+    (m, k), n = psi.shape, len(X)
+    columns, size, rooms = np.ascontiguousarray(psi.T), _size(psi, offsets), _rooms(m, k)
+    line, part, moved = np.empty(_TILE, X.dtype), np.empty(slopes.shape, X.dtype), weights.any()
+    room, values = np.empty(k * _TILE, X.dtype), rooms[1][3]
+    for start in range(0, n, _TILE):
+        stop = min(start + _TILE, n)
+        t = stop - start
+        block, v, u = X[start:stop], room[: k * t].reshape(k, t), line[:t]
+        scores(block, weights, intercepts, moved, v, u)
+        tile, moments = rooms[0][0, : k * t].reshape(k, t), rooms[0][1, : k * t].reshape(k, t)
+        for j in range(k):
             for i in range(t):
-                mu[start + i, j] = moments[j, i]
+                tile[j, i] = v[j, i]
+        _tile(kind, parameter, tile, psi, columns, offsets, size, relative, pi[start:stop], moments, values[:t], rooms)
+        for i in range(t):
+            sums[0] += w[start + i] * values[i]
+        for j in range(k):
+            for i in range(t):
+                weight, target = w[start + i], phi[start + i, j]
+                sums[0] -= weight * target * tile[j, i]
+                v[j, i] = weight * (moments[j, i] - target)
+        pull_back(block, v, u, part, slopes, constants)

@@ -222,32 +222,47 @@ def risk(kernel, parameter, v, phi, w, sums):
 def linear_risk(kernel, parameter, X, weights, intercepts, phi, w, rows, sums, slopes, constants):
     """The risk of the scores X weights + intercepts, so many rows at a time, in `sums`; its derivatives in the others.
 
-    weights is (d, k), or (d, 1) where all scores share one, and slopes their transpose. Shapes are those for which
-    BLAS has the quickest way where scores are few: both products read X as it lies.
+    weights is (d, k), or (d, 1) where all scores share one, and slopes their transpose.
     """
-    n, d = X.shape
-    k = len(intercepts)
-    shared, moved = weights.shape[1] < k, weights.any()
+    n, k = len(X), len(intercepts)
+    moved = weights.any()
     room, line, part = np.empty(k * rows, X.dtype), np.empty(rows, X.dtype), np.empty(slopes.shape, X.dtype)
     for start in range(0, n, rows):
         m = min(rows, n - start)
         block, v, u = X[start : start + m], room[: k * m].reshape(k, m), line[:m]
-        u[:] = 0
-        if shared and moved:
-            np.dot(block, weights.reshape(d), u)
-        elif moved:
-            np.dot(weights.T, block.T, v)
-        for j in range(k):  # without weights, as at the start of most fits, scores are the intercepts
-            _affine(u if shared or not moved else v[j], -intercepts[j], 1.0, v[j])
+        scores(block, weights, intercepts, moved, v, u)
         risk(kernel, parameter, v.T, phi[start : start + m], w[start : start + m], sums)
-        u[:] = 0
-        for j in range(k):
-            constants[j] += _sum(v[j])
-            if shared:
-                _add(v[j], u)
+        pull_back(block, v, u, part, slopes, constants)
+
+
+# Shapes are those for which BLAS has the quickest way where scores are few: both products read the block as it lies.
+
+
+@compiled
+def scores(block, weights, intercepts, moved, v, u):
+    """v (k, m) becomes the scores of a block of m rows; without weights, as at the start of most fits, they are the intercepts."""
+    shared = weights.shape[1] < len(intercepts)
+    u[:] = 0
+    if shared and moved:
+        np.dot(block, weights.reshape(len(weights)), u)
+    elif moved:
+        np.dot(weights.T, block.T, v)
+    for j in range(len(intercepts)):
+        _affine(u if shared or not moved else v[j], -intercepts[j], 1.0, v[j])
+
+
+@compiled
+def pull_back(block, v, u, part, slopes, constants):
+    """Derivatives v (k, m) in a block's scores, added to those in the weights and intercepts; u and part are room."""
+    shared = len(slopes) < len(v)
+    u[:] = 0
+    for j in range(len(v)):
+        constants[j] += _sum(v[j])
         if shared:
-            np.dot(u, block, part[0])
-        else:
-            np.dot(v, block, part)
-        for j in range(len(slopes)):
-            _add(part[j], slopes[j])
+            _add(v[j], u)
+    if shared:
+        np.dot(u, block, part[0])
+    else:
+        np.dot(v, block, part)
+    for j in range(len(slopes)):
+        _add(part[j], slopes[j])

@@ -25,6 +25,7 @@ from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.maxentropy import MaxEntropy
 
 if TYPE_CHECKING:
+    from .rows import Rows
     from .scores import ScoreRisk
 
 Array = Any
@@ -60,6 +61,16 @@ class Pointwise(NamedTuple):
         risk(self.kernel, self.parameter, v, phi, w, sums)
         return sums
 
+    def linear(self, X: Array, weights: Array, constants: Array, risk: Rows, slopes: Array, sides: Array) -> np.ndarray:
+        """The same at the scores X weights + constants; the derivatives in these are added to slopes and sides."""
+        from .._compiled.pointwise import linear_risk
+
+        d, k = X.shape[1], len(constants)
+        rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
+        sums, w = self.sums(k), risk.weights.astype(X.dtype, copy=False)
+        linear_risk(self.kernel, self.parameter, X, weights, constants, risk.targets, w, rows, sums, slopes, sides)
+        return sums
+
 
 class Convolution(NamedTuple):
     """The same pass for a convolved surrogate. It remembers the law over outputs of each row, from which the next pass starts."""
@@ -76,6 +87,26 @@ class Convolution(NamedTuple):
         mu -= phi
         np.multiply(mu, w[:, None], out=v, casting="same_kind")
         return np.atleast_1d(w @ values)
+
+    def linear(self, X: Array, weights: Array, constants: Array, risk: Rows, slopes: Array, sides: Array) -> np.ndarray:
+        from .._compiled.convolution import linear_convolution
+
+        table, sums = self.table, np.zeros(1)
+        outputs = table.psi, table.offsets, _SETTLED, risk.memory
+        linear_convolution(
+            table.kernel,
+            table.parameter,
+            X,
+            weights,
+            constants,
+            risk.targets,
+            risk.weights,
+            *outputs,
+            sums,
+            slopes,
+            sides,
+        )
+        return sums
 
 
 def pointwise(surrogate: Surrogate) -> Pointwise | Convolution | None:
@@ -96,7 +127,7 @@ def pointwise(surrogate: Surrogate) -> Pointwise | Convolution | None:
 
 
 def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable[..., tuple[Any, Any]] | None:
-    """(coefficients, X, targets, weights) -> sums, and the derivative in the coefficients, of one thread's rows."""
+    """(coefficients, X, risk) -> sums, and the derivative in the coefficients, of one thread's rows."""
     from .rows import Rows
 
     node = Hypothesis.resolve(hypothesis.node) if isinstance(hypothesis, Thresholds) else hypothesis
@@ -104,23 +135,18 @@ def whole_pass(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Callable
     dense = isinstance(inputs, np.ndarray) and inputs.flags.c_contiguous
     if type(node) is not Linear or not plain or not dense:
         return None
-    kernel = pointwise(risk.surrogate)  # type: ignore[attr-defined]
-    return (
-        None
-        if not isinstance(kernel, Pointwise)
-        else _linear_pass(kernel, hypothesis.shares_weights, node.fit_intercept)
-    )
+    kernel = risk.kernel  # type: ignore[attr-defined]
+    return None if kernel is None else _linear_pass(kernel, hypothesis.shares_weights, node.fit_intercept)
 
 
-def _linear_pass(kernel: Pointwise, shared: bool, fit_intercept: bool) -> Callable[..., tuple[Any, Any]]:
-    from .._compiled.pointwise import linear_risk
-
-    def work(coefficients: Array, X: np.ndarray, phi: np.ndarray, w: np.ndarray) -> tuple[Any, Any]:
-        d, k = X.shape[1], phi.shape[1]
+def _linear_pass(
+    kernel: Pointwise | Convolution, shared: bool, fit_intercept: bool
+) -> Callable[[Array, np.ndarray, Rows], tuple[Array, Array]]:
+    def work(coefficients: Array, X: np.ndarray, risk: Rows) -> tuple[Any, Any]:
+        d, k = X.shape[1], risk.n_scores
         weights, constants = np.ascontiguousarray(coefficients[:d]), coefficients[d:].ravel()
-        sums, slopes, sides = kernel.sums(k), np.zeros(weights.shape[::-1]), np.zeros(k)
-        rows = min(_PASS_ROWS, max(64, _PASS_BYTES // (X.itemsize * (d + k))))
-        linear_risk(kernel.kernel, kernel.parameter, X, weights, constants, phi, w, rows, sums, slopes, sides)
+        slopes, sides = np.zeros(weights.shape[::-1]), np.zeros(k)
+        sums = kernel.linear(X, weights, constants, risk, slopes, sides)
         sides = sides if fit_intercept else np.zeros(k)
         return sums, np.concatenate([slopes.T, sides[:, None] if shared else sides[None]])
 

@@ -33,6 +33,7 @@ _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept betw
 
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
+_LOOK_ROWS = 256  # rows that tell whether it varies at all
 _SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
 _SAMPLE_LEAST = 128  # nor fewer rows than that
 _CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
@@ -162,8 +163,7 @@ class PenalisedRisk:
             return value, self.hypothesis.pullback(features, dv)
 
         def fused(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
-            weights = piece.risk.weights.astype(self.inputs.dtype, copy=False)
-            return self.fused(coefficients, piece.inputs, piece.risk.targets, weights)  # type: ignore
+            return self.fused(coefficients, piece.inputs, piece.risk)  # type: ignore
 
         value, gradient = self._sum(plain if self.fused is None else fused)
         value = value if self.separable else np.atleast_1d(value.sum())
@@ -222,11 +222,12 @@ class PenalisedRisk:
             return lambda gradient: self.flatten(blocks(self.unflatten(gradient)))
         n, d, k = self.risk.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
         most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
-        rows, curvature = self._curvature(theta, min(_SAMPLE_ROWS, most, max(512, _SAMPLE_SCORES // k)))
+        first, more = min(_SAMPLE_ROWS, most, max(512, _SAMPLE_SCORES // k)), most >= min(n, 4 * d)
+        rows, curvature = self._curvature(theta, _LOOK_ROWS if more and n > first else first)
         if curvature is None:
             return lambda g: g
         each = curvature.traces
-        varies = np.ptp(each) > 1e-6 * each.max() and most >= min(n, 4 * d)
+        varies = more and np.ptp(each) > 1e-6 * each.max()
         if varies:
             if len(each) < n:
                 rows, curvature = self._curvature(theta, min(max(_SAMPLE_ROWS, 16 * d), most))
