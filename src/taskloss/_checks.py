@@ -22,6 +22,8 @@ def check_number(name: str, value: Any, above: float = -np.inf, why: str = "") -
     if not (_is_real(value) and above < value < np.inf):
         bound = "" if above == -np.inf else f" above {'zero' if above == 0 else above}"
         raise ValueError(f"{name} must be a finite number{bound}, got {value!r}{why}.")
+    if _is_whole(value) and abs(value) >= 1 << 63:  # an object to NumPy, no number
+        raise ValueError(f"{name} must be below 2**63 where it is a whole number, got {value!r}: write 1e19, say.")
 
 
 def _is_real(value: Any) -> bool:

@@ -69,7 +69,7 @@ class Library(ABC):
 
     @classmethod
     def resolve(cls, name: Any) -> Library:
-        if name not in cls.libraries:
+        if not isinstance(name, str) or name not in cls.libraries:
             raise ValueError(f"library must be one of {', '.join(map(repr, cls.libraries))}, got {name!r}.")
         return cls.libraries[name]()
 

@@ -278,8 +278,8 @@ def check_prices(costs: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
         raise ValueError(
             f"costs must have shape {shape}, a price for each {what}, for each of the {shape[0]} examples, got {costs.shape}."
         )
-    if not (np.abs(costs) <= 1e300).all():  # so that sums of them are finite
-        raise ValueError("costs contains NaN or infinite values, or some above 1e300.")
+    if not (np.abs(costs) <= 1e299).all():  # so that sums of them are finite, and scores that can be matched
+        raise ValueError("costs contains NaN or infinite values, or some above 1e299.")
     return costs
 
 

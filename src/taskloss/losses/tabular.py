@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from .._checks import real_array, said_of
+from .._checks import check_number, real_array, said_of
 from ..polytopes.base import Polytope
 from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
@@ -287,8 +286,7 @@ class Abstain(Tabular):
         return super().bind(size)
 
     def _check_cost(self) -> None:
-        if not (isinstance(self.cost, numbers.Real) and np.isfinite(self.cost)):
-            raise ValueError(f"The cost of abstaining must be a finite number, got {self.cost!r}.")
+        check_number("The cost of abstaining", self.cost)
 
     def matrix(self) -> np.ndarray:
         self._check_cost()

@@ -98,12 +98,11 @@ class Surrogate(Part):
         shapes = {}
         for name, value in given.items():
             check_floats(name, value)
-            width = widths.get(name, None if domain is None else domain.size)
+            width = widths.get(name, self.size if domain is None else domain.size)
             shapes[name] = tuple(value.shape)
             if not shapes[name] or (width is not None and shapes[name][-1] != width):
-                raise ValueError(
-                    f"{name} must have {width or 'its'} coordinates along its last axis, got shape {shapes[name]}."
-                )
+                of = "its coordinates" if width is None else f"the {width} coordinates of {self!r}"
+                raise ValueError(f"{name} must have {of} along its last axis, got shape {shapes[name]}.")
         if len({shape[:-1] for shape in shapes.values()}) > 1 or (domain is None and len(set(shapes.values())) > 1):
             raise ValueError(
                 f"{' and '.join(shapes)} must have the same rows, got shapes {' and '.join(map(str, shapes.values()))}."
