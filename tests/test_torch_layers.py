@@ -268,7 +268,7 @@ def test_bad_parameters_of_a_crf():
         crf_call(crf=CRF(3, batch_first=True, forbidden=every))
     with pytest.raises(ValueError, match="No assignment of states is allowed"):
         CRF(3, batch_first=True, forbidden=every).decode(ZEROS)
-    with pytest.raises(ValueError, match="tags of sequence 0 are forbidden, and have probability zero"):
+    with pytest.raises(ValueError, match="tags of sequence 0 are forbidden by emissions"):
         crf_call(crf=CRF(3, batch_first=True, forbidden=[(0, 0)]))
     broken = CRF(3, batch_first=True)
     with torch.no_grad():

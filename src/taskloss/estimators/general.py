@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters
+from .._checks import check_hyperparameters, said_of
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
@@ -230,8 +230,9 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
                     f"class_weight must give each label a finite weight that is not negative, got {self.class_weight!r}."
                 )
             per_class = np.ones(labels.size)
-            for label, weight in given.items():
-                per_class[labels.encode([label])[0]] = weight
+            with said_of("class_weight", "map labels of y to weights"):
+                for label, weight in given.items():
+                    per_class[labels.encode([label])[0]] = weight
         else:
             raise ValueError(f"class_weight must be None, 'balanced' or a mapping from label to weight, got {given!r}.")
         weights = weights * per_class[codes]

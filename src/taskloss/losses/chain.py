@@ -218,7 +218,7 @@ class ChainCost(SequenceLoss):
             return
         # Pairs of outputs that cost the same whatever the labels share one product with the marginals.
         rows, group = np.unique(pairwise.reshape(z * z, -1), axis=0, return_inverse=True)
-        expected = edges.reshape(len(edges), -1) @ rows.T
+        expected = edges.reshape(-1, rows.shape[1]) @ rows.T
         expected *= self._position_weights(forest)[forest.children, None]
         for trees in _tree_blocks(forest, z * z):
             some, at = forest.take(trees), forest.nodes_of(trees)

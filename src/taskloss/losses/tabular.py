@@ -146,7 +146,7 @@ class Tabular(Loss):
 
     def offset(self, z: Array) -> Any:
         constant = self.constant
-        return constant if np.ndim(constant) == 0 else constant[np.asarray(z)]
+        return constant if np.ndim(constant) == 0 else constant[check_codes(z, len(constant), "outputs")]
 
     def __call__(self, z: Array, y: Array) -> np.ndarray:
         matrix = self.matrix()

@@ -174,7 +174,8 @@ class Forest:
         if np.isneginf(values).any():
             number = self.numbers[np.argmax(np.isneginf(values))]
             raise ValueError(
-                f"No assignment of states is allowed on sequence or tree {number}: what is forbidden leaves none; allow more."
+                f"No assignment of states is allowed on sequence or tree {number}: what is forbidden leaves none, or scores are too large; "
+                "allow more, or scale X."
             )
 
 

@@ -373,7 +373,7 @@ class Labellings:
             )
         if tags is not None:
             raise ValueError(
-                f"The tags of sequence {at} are forbidden, and have probability zero: correct them, or allow them."
+                f"The tags of sequence {at} are forbidden by emissions or transitions of -inf: correct the tags, or allow them."
             )
         raise ValueError(f"The scores of sequence {at} are too large to be added up.")
 
