@@ -407,7 +407,7 @@ def test_mappings_read_as_scikit_learn_s_vectorizer_does():
     assert offsets.tolist() == [0, 2, 3]
     new = [[{"w": "never", "n": 3}]]
     np.testing.assert_array_equal(reader.read(new)[0].toarray(), peer.transform(new[0]).toarray())
-    with pytest.raises(ValueError, match=r"The feature 'w' must be a number.*or a mapping, got None"):
+    with pytest.raises(ValueError, match=r"The feature 'w' in X must be a number.*or a mapping, got None"):
         reader.read([[{"w": None}]])
 
 

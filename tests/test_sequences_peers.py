@@ -15,11 +15,13 @@ from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
 # -- CRFsuite ---------------------------------------------------------------------------------------------------------
 
 
-def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
+@pytest.mark.parametrize("names", [6, 90])
+def test_objective_equals_crfsuite_s_at_equal_parameters(names, tmp_path):
+    """With few names every pair of feature and label occurs in the data, with many names not."""
     pycrfsuite = pytest.importorskip("pycrfsuite")
     rng = np.random.default_rng(0)
     X = [
-        [{f"f{rng.integers(6)}": 1.0, "v": float(rng.exponential())} for _ in range(rng.integers(1, 9))]
+        [{f"f{rng.integers(names)}": 1.0, "v": float(rng.exponential())} for _ in range(rng.integers(1, 9))]
         for _ in range(80)
     ]
     y = [[f"s{rng.integers(4)}" for _ in x] for x in X]
@@ -34,14 +36,20 @@ def test_objective_equals_crfsuite_s_at_equal_parameters(tmp_path):
     info.open(path)
     found = info.info()
 
-    tagger = tl.SequenceTagger(alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, tol=1e-12)
+    tagger = tl.SequenceTagger(
+        alpha=2 * c2 / len(X), fit_intercept=False, boundaries=False, all_possible_states=names == 6, tol=1e-12
+    )
     risk = tagger.fit(X, y).objective(X, y)
     theta = np.zeros_like(risk.start)
     parts = risk.hypothesis.parts(theta)
-    labels, names = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
-    assert (len(found.state_features), len(found.transitions)) == (7 * 4, 4 * 4)  # every pair occurs in the data
+    labels, features = tagger.labels_.classes.tolist(), tagger.feature_names_in_.tolist()
+    assert len(found.transitions) == 4 * 4
+    assert (len(found.state_features) == 4 * len(features)) == (names == 6)
+    assert (
+        len(risk.flatten(theta)) == len(found.state_features) + 4 * 4 + 4
+    )  # transitions, and intercepts that stay zero
     for (name, label), weight in found.state_features.items():
-        parts["node"][names.index(name), labels.index(label)] = weight
+        parts["node"][features.index(name), labels.index(label)] = weight
     for (before, after), weight in found.transitions.items():
         parts["transition"][labels.index(before), labels.index(after)] = weight
     theirs = trainer.logparser.last_iteration["loss"]
@@ -175,7 +183,7 @@ TAGS = [["a", "b", "a"], ["b", "a"]]
         ),
         (sparse.csr_matrix(np.eye(3)), TAGS, r"X must be a list of sequences, or Packed"),
         (["word", "words"], TAGS, r"Sequence 0 of X must be an array or a list"),
-        ([[{"a": 1}, {"a": 2}, 3], [{"a": 1}] * 2], TAGS, r"Every position must be a mapping of features"),
+        ([[{"a": 1}, {"a": 2}, 3], [{"a": 1}] * 2], TAGS, r"Every position in X must be a mapping of features"),
         (GOOD, [["a", 1, "b"], ["a", "b"]], r"of types that cannot be sorted together"),
         (GOOD, 5, r"y must hold one sequence of labels"),
         (GOOD, [[["a"], ["b"], ["a"]], [["b"], ["a"]]], r"A label must be a string, a number or a tuple.*list"),
@@ -184,7 +192,7 @@ TAGS = [["a", "b", "a"], ["b", "a"]]
         (
             [[{"a": 1, 3: 1}] * 3, [{"b": 1}] * 2],
             TAGS,
-            r"names of features are of types that cannot be sorted.*make them all strings",
+            r"names of features in X are of types that cannot be sorted.*make them all strings",
         ),
         ([pd.DataFrame(np.eye(3), columns=list("pqr")), GOOD[1]], TAGS, r"Sequence 1 of X must be a data frame with"),
         (pd.DataFrame(np.eye(3)), TAGS, r"X must be a list of sequences"),

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import taskloss as tl
+from taskloss.data.features import named_rows
 from taskloss.data.trees import read_forest
 from taskloss.hypotheses.structured import NodeEdgeScores
 from taskloss.losses import ChainCost, ChainHamming, SequenceZeroOne
@@ -611,3 +612,76 @@ def test_long_trees_are_read_in_any_order():
     np.testing.assert_array_equal(order, place)
     np.testing.assert_array_equal(forest.parents, np.arange(-1, n - 1))
     np.testing.assert_allclose(marginals(forest, np.zeros((n, 2)), np.zeros((2, 2)))[0], n * np.log(2))
+
+
+# -- weights of pairs that occur ---------------------------------------------------------------------------------------
+
+
+def sparse_toy(hidden: bool) -> tuple[list, list]:
+    """Sequences with few of many features at each position; some labels may be missing."""
+    rng = np.random.default_rng(5)
+    X = [sparse.random(rng.integers(2, 7), 40, 0.1, "csr", random_state=rng) for _ in range(30)]
+    y = [LABELS[rng.integers(0, 3, x.shape[0])].astype(object) for x in X]
+    if hidden:
+        y[3][1] = None
+    return X, y
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_weights_of_pairs_that_never_occur_stay_zero_and_the_others_are_the_same_problem(hidden):
+    X, y = sparse_toy(hidden)
+    tagger = tl.SequenceTagger(alpha=1e-2, all_possible_states=False, tol=1e-12)
+    some, every = tagger.objective(X, y), tl.SequenceTagger(alpha=1e-2).objective(X, y)
+    rows, codes = sparse.vstack(X).toarray(), [LABELS.tolist().index(t) if t else None for t in np.concatenate(y)]
+    occurs = np.zeros((40, 3), dtype=bool)
+    for row, code in zip(rows, codes, strict=True):
+        occurs[np.ix_(row != 0, range(3) if code is None else [code])] = True
+    assert 0 < occurs.sum() < occurs.size
+    theta = some.unflatten(np.random.default_rng(0).normal(size=(some.flatten(some.start).shape)))
+    np.testing.assert_array_equal(theta[:40] != 0, occurs)
+    value, gradient = some.value_and_gradient(some.flatten(theta))
+    full_value, full_gradient = every.value_and_gradient(every.flatten(theta))
+    np.testing.assert_allclose(value, full_value, rtol=1e-13)
+    np.testing.assert_allclose(gradient, some.flatten(every.unflatten(full_gradient)), atol=1e-14)
+    if not hidden:
+        u = some.flatten(theta)
+        direction = np.random.default_rng(1).normal(size=u.shape)
+        expected = every.hessian(every.flatten(theta))(every.flatten(some.unflatten(direction)))
+        np.testing.assert_allclose(some.hessian(u)(direction), some.flatten(every.unflatten(expected)), atol=1e-13)
+    fitted = tagger.fit(X, y)
+    assert not fitted.theta_[:40][~occurs].any()
+    assert np.abs(some.value_and_gradient(some.flatten(fitted.theta_))[1]).max() < 1e-5
+    if not hidden:
+        newton = clone(tagger).set_params(solver="newton").fit(X, y)
+        np.testing.assert_allclose(newton.theta_, fitted.theta_, atol=1e-4)
+        streamed = clone(tagger).set_params(solver="asgd", max_iter=1).fit(X, y)
+        assert streamed.theta_[:40][~occurs].any()  # one pass over the data cannot know what will occur
+
+
+def test_named_features_that_are_rare_are_left_out():
+    X = [[{"w": "a", "n": 1.0}, {"w": "b"}], [{"w": "a"}, {"w": b"a"}]]
+    y = [["x", "y"], ["x", "y"]]
+    assert tl.SequenceTagger(min_frequency=2).fit(X, y).feature_names_in_.tolist() == ["w=a"]
+    assert tl.SequenceTagger().fit(X, y).feature_names_in_.tolist() == ["n", "w=a", "w=b"]
+    with pytest.raises(ValueError, match="No feature in X occurs min_frequency=9 times: lower it"):
+        tl.SequenceTagger(min_frequency=9).fit(X, y)
+    with pytest.raises(ValueError, match="The feature 'n' in X is nan: give it a finite number, or leave it out"):
+        tl.SequenceTagger().fit([[{"w": "a", "n": np.nan}, {"w": "b"}], [{"w": "a"}, {"w": "a"}]], y)
+
+
+def test_entries_read_once_are_those_read_one_by_one():
+    """Names and values of all kinds; mixed with what cannot be looked up, they are read position by position."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(9)]
+    fast = [
+        {"w": words[rng.integers(9)], "n": float(rng.integers(3)), "up": bool(rng.integers(2)), "w=w1": 2}
+        for _ in range(50)
+    ]
+    slow = [item | {"empty": []} for item in fast]
+    lists = [[words[i] for i in rng.integers(0, 9, 4)] for _ in range(50)]
+    for quick, plain in ((fast, slow), (lists, [set(item) if len(set(item)) == 4 else list(item) for item in lists])):
+        (a, names), (b, others) = named_rows(quick, None), named_rows(plain, None)
+        assert names == others
+        np.testing.assert_array_equal(a.toarray(), b.toarray())
+    odd = [{1: "x"}, {True: "x"}, {"1": "x"}]  # equal as keys, not as names
+    assert list(named_rows(odd, None)[1]) == ["1=x", "True=x"]

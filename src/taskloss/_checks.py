@@ -240,10 +240,21 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(
         ["n_classes", "n_labels", "n_items", "n_rows", "n_columns", "n_states", "length", "max_size"], _size
     ),
-    **dict.fromkeys(["memory", "max_iter", "max_inner", "max_epochs", "batch_size", "n"], check_whole),
+    **dict.fromkeys(["memory", "max_iter", "max_inner", "max_epochs", "batch_size", "n", "min_frequency"], check_whole),
     **dict.fromkeys(["horizon", "at"], _size),
     **dict.fromkeys(
-        ["fit_intercept", "warm_start", "outliers", "prefit", "vectorised", "scale", "normalise", "boundaries"],
+        [
+            "fit_intercept",
+            "warm_start",
+            "outliers",
+            "prefit",
+            "vectorised",
+            "scale",
+            "normalise",
+            "boundaries",
+            "all_possible_states",
+            "all_states",
+        ],
         check_flag,
     ),
     **dict.fromkeys(["radius", "beta", "lr"], _positive),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from scipy import sparse
 from .._checks import is_list
 from ..losses.base import name_array
 from ..polytopes._forest import check_offsets
+from .features import is_names, named_rows
 from .labels import _unique, absent, codes_of
 from .trees import read_forest
 from .weights import example_weights
@@ -65,11 +65,11 @@ class SequenceReader:
     A sequence is an array, a sparse matrix or a data frame with one row per position, or a list with one item per
     position: a mapping from feature to value (numbers as they are, strings and lists of strings as indicators, the
     features "a:b" for a mapping of its own under "a"), or a list of feature names. Packed(rows, offsets) is taken as it
-    is.
+    is. Names that occur less than `min_frequency` times in a fit are left out.
     """
 
-    def __init__(self, allow_nan: bool = False) -> None:
-        self.allow_nan = allow_nan
+    def __init__(self, allow_nan: bool = False, min_frequency: int = 1) -> None:
+        self.allow_nan, self.min_frequency = allow_nan, min_frequency
         self.vocabulary: dict[str, int] | None = None  # the columns of named features
         self.columns: list[Any] | None = None  # the columns of data frames
         self.n_features: int | None = None
@@ -110,7 +110,7 @@ class SequenceReader:
                 )
             _check_widths([x.shape[1] for x in X])
             return sparse.vstack(X, format="csr")
-        if isinstance(first[0], Mapping) or (isinstance(first, list) and _is_names(first[0])):
+        if isinstance(first[0], Mapping) or (isinstance(first, list) and is_names(first[0])):
             return self._vectorise(X)
         arrays = [_array(x, i) for i, x in enumerate(X)]
         _check_widths([x.shape[1] for x in arrays])
@@ -131,31 +131,8 @@ class SequenceReader:
     def _vectorise(self, X: Any) -> Any:
         if self.vocabulary is None and self.n_features is not None:
             raise ValueError("X holds feature mappings, but the tagger was fitted on rows of numbers.")
-        known: dict[str, int] = self.vocabulary or {}
-        columns: list[int] = []
-        values: list[float] = []
-        ends = [0]
-        for item in itertools.chain.from_iterable(X):
-            names, counts = _named(item)
-            if self.vocabulary is None:
-                columns += [known.setdefault(name, len(known)) for name in names]
-                values += counts
-            else:
-                kept = [(known[name], value) for name, value in zip(names, counts, strict=True) if name in known]
-                columns += [column for column, _ in kept]
-                values += [value for _, value in kept]
-            ends.append(len(columns))
-        places = np.asarray(columns, dtype=np.int64)
-        if self.vocabulary is None:  # columns in the order of their names, whatever came first
-            try:
-                self.vocabulary = {name: i for i, name in enumerate(sorted(known))}
-            except TypeError as error:
-                raise ValueError(
-                    f"The names of features are of types that cannot be sorted together ({error}): make them all strings."
-                ) from error
-            places = np.fromiter((self.vocabulary[name] for name in known), np.int64, len(known))[places]
-        rows = sparse.csr_matrix((values, places, ends), shape=(len(ends) - 1, len(self.vocabulary)), dtype=np.float64)
-        rows.sum_duplicates()
+        positions = itertools.chain.from_iterable(X)
+        rows, self.vocabulary = named_rows(positions, self.vocabulary, self.min_frequency, self.allow_nan)
         return rows
 
     def _check(self, rows: Any) -> Any:
@@ -173,34 +150,6 @@ class SequenceReader:
                 f"X has {rows.shape[1]} features per position, but the tagger was fitted with {self.n_features}."
             )
         return rows
-
-
-def _named(item: Any) -> tuple[list[str], list[float]]:
-    """The features of a position, by name, and their values."""
-    if not isinstance(item, Mapping):
-        if not _is_names(item):
-            raise ValueError(f"Every position must be a mapping of features or a list of feature names, got {item!r}.")
-        return list(item), [1.0] * len(item)
-    names, values = [], []
-    for name, value in item.items():
-        if isinstance(value, Mapping):
-            inner, counts = _named(value)
-            names += [f"{name}:{one}" for one in inner]
-            values += counts
-        elif isinstance(value, str):
-            names.append(f"{name}={value}")
-            values.append(1.0)
-        elif isinstance(value, numbers.Real | np.bool_):
-            names.append(name)
-            values.append(float(value))
-        elif isinstance(value, list | tuple | set):
-            names += [f"{name}={one}" for one in value]
-            values += [1.0] * len(value)
-        else:
-            raise ValueError(
-                f"The feature {name!r} must be a number, a string, a list of strings or a mapping, got {value!r}."
-            )
-    return names, values
 
 
 class SequenceLabels:
@@ -356,10 +305,6 @@ def _array(x: Any, i: int) -> np.ndarray:
     if array.ndim != 2:
         raise ValueError(f"Sequence {i} of X must have one row of features per position, got shape {array.shape}.")
     return array
-
-
-def _is_names(item: Any) -> bool:
-    return isinstance(item, list | tuple | set) and not any(isinstance(v, numbers.Number) for v in item)
 
 
 def _check_widths(widths: list[int]) -> None:

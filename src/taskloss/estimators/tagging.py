@@ -64,6 +64,8 @@ class Tagger(Streaming, Minimiser, Labeller):
     transition_features: Any
     forbidden: Any
     ignore_label: Any
+    all_possible_states: bool
+    min_frequency: int
     hypothesis_: Structured
 
     def __init__(
@@ -78,6 +80,8 @@ class Tagger(Streaming, Minimiser, Labeller):
         transition_features: Any = None,
         forbidden: Any = None,
         ignore_label: Any = None,
+        all_possible_states: bool = True,
+        min_frequency: int = 1,
         solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 1000,
@@ -159,7 +163,7 @@ class Tagger(Streaming, Minimiser, Labeller):
     ) -> Problem:
         """Users' data and parameters as parts; reader and labels where they are known from an earlier fit."""
         if reader is None:
-            reader = SequenceReader(Hypothesis.resolve(self.hypothesis).allow_nan)
+            reader = SequenceReader(Hypothesis.resolve(self.hypothesis).allow_nan, self.min_frequency)
             rows, offsets = reader.fit_read(X)
         else:
             rows, offsets = reader.read(X)
@@ -183,7 +187,8 @@ class Tagger(Streaming, Minimiser, Labeller):
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
-        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries)
+        all_states = self.all_possible_states or self._make_solver(rows.dtype).streams
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, bool(all_states))
         return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:

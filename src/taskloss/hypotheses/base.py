@@ -157,6 +157,10 @@ class Hypothesis(Part):
         """1 for each row of theta on which the penalty acts, and 0 for the others: the weights come first."""
         return (np.arange(len(theta)) < self.rank(inputs)).astype(float)
 
+    def free(self, inputs: Inputs, theta: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
+        """Whether each entry of theta is fitted or stays zero; None where all are. codes: the label of each row, -1 where unknown."""
+        return None
+
     @property
     def separable(self) -> bool:
         """Whether column j of theta decides score j and no other."""

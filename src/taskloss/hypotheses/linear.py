@@ -84,6 +84,8 @@ class Linear(Hypothesis):
 
     def scores(self, coefficients: Array, features: Any, out: np.ndarray | None = None) -> np.ndarray:
         w, b = coefficients[:-1], coefficients[-1]
+        if self.room is not None:
+            return features.affine(w, b)
         # (W^T X^T)^T keeps the scores of a block coordinate by coordinate, so that reductions over coordinates run
         # along contiguous rows.
         dense = isinstance(features, np.ndarray)
@@ -95,6 +97,10 @@ class Linear(Hypothesis):
     def pullback(self, features: Any, dv: Array, out: np.ndarray | None = None) -> np.ndarray:
         d, k = features.shape[1], dv.shape[1]
         out = np.empty((d + 1, k), dtype=dv.dtype) if out is None else out
+        if self.room is not None:
+            features.pull_back(dv, out)
+            out[d] *= self.fit_intercept
+            return out
         if isinstance(features, np.ndarray):  # as above: (dv^T X)^T takes BLAS two thirds of the time of X^T dv
             out[:d] = (dv.T @ features).T
         else:

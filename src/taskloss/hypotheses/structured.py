@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
 from ..parallel import SERIAL, Executor
 from ..polytopes._forest import Forest
@@ -48,7 +49,8 @@ class Structured(Composed):
     """Node scores W x_t + b by any hypothesis; edge scores T, or T + P x_t with the features of the edge's lower end.
 
     node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
-    ends: scores of their own for roots and for leaves, which in a chain are the first and the last node.
+    ends: scores of their own for roots and for leaves, which in a chain are the first and the last node. all_states: whether a
+    feature of sparse rows has a weight for every state, or only for those of nodes that have the feature.
 
     theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for
     leaves, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
@@ -56,10 +58,11 @@ class Structured(Composed):
 
     name = "structured"
 
-    def __init__(self, node: Any = "linear", edges: Any = None, ends: bool = True):
+    def __init__(self, node: Any = "linear", edges: Any = None, ends: bool = True, all_states: bool = True):
         self.node = node
         self.edges = edges
         self.ends = ends
+        self.all_states = all_states
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -108,6 +111,19 @@ class Structured(Composed):
         mask = np.ones(len(theta))
         node = self.parts(theta)["node"]
         mask[: len(node)] = self._node.penalised(inputs.rows, node)
+        return mask
+
+    def free(self, inputs: ForestRows, theta: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
+        rows = inputs.rows
+        if self.all_states or not (self._node.plain and sparse.issparse(rows)):
+            return None
+        mask = np.ones(theta.shape, dtype=bool)
+        weights = mask[: rows.shape[1]]
+        weights[:] = False
+        label = np.repeat(codes, np.diff(rows.indptr))
+        known = label >= 0
+        weights[rows.indices[known], label[known]] = True
+        weights[rows.indices[~known]] = True  # a node without a label may be in any state
         return mask
 
     # -- scores ------------------------------------------------------------------------------------------------------

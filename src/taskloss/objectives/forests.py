@@ -83,6 +83,10 @@ class Forests(ScoreRisk):
     def row_weights(self) -> np.ndarray:
         return self.weights[self.forest.tree_of]
 
+    @property
+    def row_codes(self) -> np.ndarray:
+        return self.codes
+
     def start(self) -> np.ndarray:
         return np.zeros(self.n_states)
 

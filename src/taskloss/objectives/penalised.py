@@ -46,12 +46,13 @@ _BLOCK_FACTORS = 1 << 24  # numbers in all their factors
 
 
 class Piece(NamedTuple):
-    """Some examples: inputs of their rows, their features if these are held, their risk, and memory for their scores."""
+    """Some examples: inputs of their rows, their features if these are held, their risk, and memory for scores and derivatives."""
 
     inputs: Inputs
     features: Any
     risk: ScoreRisk
     room: np.ndarray | None
+    slopes: np.ndarray | None
 
 
 class PenalisedRisk:
@@ -74,6 +75,8 @@ class PenalisedRisk:
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
         self.start = hypothesis.start(inputs, risk.start())
         self.penalised = hypothesis.penalised(inputs, self.start)[:, None]
+        free = None if risk.row_codes is None else hypothesis.free(inputs, self.start, risk.row_codes)
+        self.free = None if free is None else np.flatnonzero(free)
         self.separable = risk.separable and hypothesis.separable
         work = hypothesis.work(inputs) * risk.n_scores
         self.executor = Executor.for_work(max(work, risk.work)) if executor is None else executor
@@ -88,13 +91,30 @@ class PenalisedRisk:
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
 
-    # -- the solver's layout: one column for each independent problem ------------------------------------------------
+    # -- the solver's layout: one column for each independent problem, of the entries that are fitted ----------------
 
     def flatten(self, theta: Array) -> Array:
+        if self.free is not None:
+            return theta.ravel()[self.free][:, None]
         return theta if self.separable else theta.reshape(-1, 1)
 
     def unflatten(self, theta: Array) -> Array:
+        if self.free is not None:
+            full = np.zeros(self.start.shape)
+            full.ravel()[self.free] = theta[:, 0]
+            return full
         return theta if self.separable else theta.reshape(self.start.shape)
+
+    def _spread(self, theta: Array) -> Array:
+        """`unflatten` into memory that the next call takes again."""
+        if self.free is None:
+            return self.unflatten(theta)
+        self._full.ravel()[self.free] = theta[:, 0]
+        return self._full
+
+    @cached_property
+    def _full(self) -> np.ndarray:
+        return np.zeros(self.start.shape)
 
     def with_alpha(self, alpha: float) -> PenalisedRisk:
         """The same risk under another penalty, on the same pieces."""
@@ -137,7 +157,9 @@ class PenalisedRisk:
         features = self.hypothesis.features(inputs, executor) if held else None
         large = self.hypothesis.sparse(inputs) and risk.n_rows * risk.n_scores >= _KEPT_SCORES
         room = np.empty((risk.n_rows, risk.n_scores), self.inputs.dtype) if large else None
-        return Piece(inputs, features, risk, room)
+        # Where some entries are fitted alone, these are copied from the derivatives at once, and the memory is free again.
+        slopes = None if self.free is None else np.empty(self.start.shape, self.inputs.dtype)
+        return Piece(inputs, features, risk, room, slopes)
 
     def _sum(self, work: Callable[[Piece, Executor], Any]) -> Any:
         """The sum over pieces, which have the threads where they are several, and the one piece inside where not."""
@@ -153,31 +175,44 @@ class PenalisedRisk:
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         """f, one number per column, and its gradient."""
-        full = self.unflatten(theta)
-        coefficients = self._coefficients(full)
+        coefficients = self._coefficients(self._spread(theta))
 
         def plain(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
             features = self._features(piece)
             v = self.hypothesis.scores(coefficients, features, piece.room)
             value, dv = piece.risk.risk_and_gradient(v, out=v, executor=executor)
-            return value, self.hypothesis.pullback(features, dv)
+            return value, self.hypothesis.pullback(features, dv, piece.slopes)
 
         def fused(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
             return self.fused(coefficients, piece.inputs, piece.risk)  # type: ignore
 
         value, gradient = self._sum(plain if self.fused is None else fused)
         value = value if self.separable else np.atleast_1d(value.sum())
-        gradient = self._penalise(self.hypothesis.contract(gradient), full)
-        penalties = self.alpha / 2 * np.einsum("pk,pk,pi->k", full, full, self.penalised)
-        value = value + (penalties if self.separable else penalties.sum())
-        return value + self.risk.constant / len(value), self.flatten(gradient)
+        gradient = self._penalise(self.hypothesis.contract(gradient), theta)
+        value = value + self.alpha / 2 * self._squares(theta)
+        return value + self.risk.constant / len(value), gradient
+
+    def _squares(self, theta: Array) -> np.ndarray:
+        """The sum of squares of what is penalised, of each problem."""
+        if self.free is not None:
+            return np.einsum("pk,pk,pk->k", theta, theta, self._free_penalised)
+        full = self.unflatten(theta)
+        squares = np.einsum("pk,pk,pi->k", full, full, self.penalised)
+        return squares if self.separable else np.atleast_1d(squares.sum())
 
     def _penalise(self, gradient: Array, theta: Array) -> Array:
-        """gradient + alpha theta on the rows that are penalised, in place where that is possible."""
+        """gradient + alpha theta on what is penalised, in the solver's layout, and in place where that is possible."""
         gradient = np.asarray(gradient, dtype=float)
-        for rows in row_blocks(theta, max(1, (1 << 15) // theta.shape[1])):  # no temporary as large as theta
-            gradient[rows] += (self.alpha * self.penalised[rows]) * theta[rows]
-        return gradient
+        if self.free is not None:
+            return self.flatten(gradient) + self.alpha * self._free_penalised * theta
+        full = self.unflatten(theta)
+        for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
+            gradient[rows] += (self.alpha * self.penalised[rows]) * full[rows]
+        return self.flatten(gradient)
+
+    @cached_property
+    def _free_penalised(self) -> np.ndarray:
+        return self.flatten(np.broadcast_to(self.penalised, self.start.shape))
 
     def _coefficients(self, theta: Array) -> Array:
         return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
@@ -193,14 +228,13 @@ class PenalisedRisk:
         maps = dict((id(piece), product) for piece, product in self._sum(curve))
 
         def product(direction: Array) -> Array:
-            full = self.unflatten(direction)
-            d = self._coefficients(full)
+            d = self._coefficients(self._spread(direction))
 
             def work(piece: Piece, executor: Executor) -> Any:
                 features = self._features(piece)
                 return self.hypothesis.pullback(features, maps[id(piece)](self.hypothesis.scores(d, features)))
 
-            return self.flatten(self._penalise(self.hypothesis.contract(self._sum(work)), full))
+            return self._penalise(self.hypothesis.contract(self._sum(work)), direction)
 
         return product
 

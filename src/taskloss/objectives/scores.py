@@ -114,6 +114,11 @@ class ScoreRisk(ABC):
     def row_weights(self) -> np.ndarray:
         """The weight of each row's example."""
 
+    @property
+    def row_codes(self) -> np.ndarray | None:
+        """The label of each row as a code below n_scores, -1 where it is not known; None where rows have no such label."""
+        return None
+
     def kept_ordered(self, one_direction: bool) -> ScoreRisk:
         """A risk whose minimum has ordered scores, where only those are in its domain."""
         return self

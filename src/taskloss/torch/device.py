@@ -42,8 +42,20 @@ class DeviceRows:
         return DeviceRows(self.rows.T if self._transposed is None else self._transposed)
 
     def __matmul__(self, w: np.ndarray) -> np.ndarray:
-        there = torch.from_numpy(np.ascontiguousarray(w, dtype=self.dtype)).to(self.rows.device)
-        return fetch(self.rows @ there)
+        return fetch(self.rows @ self._put(w))
+
+    def _put(self, a: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(a, dtype=self.dtype)).to(self.rows.device)
+
+    def affine(self, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """X w + b, on the host."""
+        return fetch((self.rows @ self._put(w)).add_(self._put(b)))
+
+    def pull_back(self, v: np.ndarray, out: np.ndarray) -> None:
+        """out = X^T v, and in its last row the sum of the rows of v."""
+        there = self._put(v)
+        out[:-1] = fetch(self.T.rows @ there)
+        out[-1] = fetch(there.sum(0))
 
 
 def fetch(a: Tensor) -> np.ndarray:

@@ -1,0 +1,129 @@
+"""Features by name: a mapping or a list of names for each position, as rows of a sparse matrix."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+
+class _Entries(NamedTuple):
+    """The entries of all positions in turn: the code and value of each, what the codes name, and how many a position has."""
+
+    codes: np.ndarray
+    values: np.ndarray
+    names: list[Any]
+    lengths: np.ndarray
+
+
+def named_rows(
+    positions: Iterable[Any], vocabulary: dict[Any, int] | None, min_frequency: int = 1, allow_nan: bool = False
+) -> tuple[Any, dict[Any, int]]:
+    """Rows in CSR, and the vocabulary: the one that is given, or the names that occur so often, in their order.
+
+    A position is a mapping from feature to value (numbers as they are, strings and lists of strings as indicators
+    "a=b", the features "a:b" for a mapping of its own under "a"), or a list of feature names; bytes are strings.
+    """
+    positions = list(positions)
+    found = _by_unique_entry(positions) or _by_position(positions)
+    bad = np.isinf(found.values) if allow_nan else ~np.isfinite(found.values)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ValueError(
+            f"The feature {found.names[found.codes[at]]!r} in X is {found.values[at]}: give it a finite number, or leave it out."
+        )
+    if vocabulary is None:
+        count = np.bincount(found.codes, minlength=len(found.names))
+        frequent = [name for name, often in zip(found.names, count.tolist(), strict=True) if often >= min_frequency]
+        if found.names and not frequent:
+            raise ValueError(f"No feature in X occurs min_frequency={min_frequency} times: lower it.")
+        try:
+            vocabulary = {name: i for i, name in enumerate(sorted(frequent))}
+        except TypeError as error:
+            raise ValueError(
+                f"The names of features in X are of types that cannot be sorted together ({error}): make them all strings."
+            ) from error
+    column = np.fromiter((vocabulary.get(name, -1) for name in found.names), np.int64, len(found.names))
+    places, ends = column[found.codes], np.concatenate([[0], np.cumsum(found.lengths)])
+    known = places >= 0
+    if not known.all():
+        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+    shape = len(positions), len(vocabulary)
+    rows = sparse.csr_matrix((found.values[known], places[known], ends), shape=shape, dtype=np.float64)
+    rows.sum_duplicates()
+    return rows, vocabulary
+
+
+def _by_unique_entry(positions: list[Any]) -> _Entries | None:
+    """Each entry that occurs is read once, however often it does; None where positions have to be read one by one."""
+    kinds = set(map(type, positions))
+    if kinds != {dict} and not kinds <= {list, tuple}:
+        return None
+    mappings = kinds == {dict}
+    code: defaultdict[Any, int] = defaultdict()
+    code.default_factory = code.__len__  # numbers entries as they come
+    lengths = np.fromiter(map(len, positions), np.int64, len(positions))
+    entries = itertools.chain.from_iterable(map(dict.items, positions) if mappings else positions)
+    try:
+        which = np.fromiter(map(code.__getitem__, entries), np.int64, int(lengths.sum()))
+    except TypeError:  # a list or a mapping among the values
+        return None
+    index: dict[Any, int] = {}
+    names, values = np.empty(len(code), dtype=np.int64), np.empty(len(code))
+    for i, entry in enumerate(code):
+        if not isinstance(entry[0] if mappings else entry, str):  # 1 and True are equal, their words are not
+            return None
+        told = _named(dict([entry]) if mappings else [entry])
+        if len(told) != 1:
+            return None
+        name, values[i] = told[0]
+        names[i] = index.setdefault(name, len(index))
+    return _Entries(names[which], values[which], list(index), lengths)
+
+
+def _by_position(positions: list[Any]) -> _Entries:
+    index: dict[Any, int] = {}
+    told = [_named(position) for position in positions]
+    entries = list(itertools.chain.from_iterable(told))
+    codes = np.fromiter((index.setdefault(name, len(index)) for name, _ in entries), np.int64, len(entries))
+    values = np.fromiter((value for _, value in entries), float, len(entries))
+    return _Entries(codes, values, list(index), np.fromiter(map(len, told), np.int64, len(told)))
+
+
+def _named(position: Any) -> list[tuple[Any, float]]:
+    """The features of a position, by name, and their values."""
+    if not isinstance(position, Mapping):
+        if not is_names(position):
+            raise ValueError(
+                f"Every position in X must be a mapping of features or a list of feature names, got {position!r}."
+            )
+        return [(_text(name), 1.0) for name in position]
+    found: list[tuple[Any, float]] = []
+    for key, value in position.items():
+        name = _text(key)
+        if isinstance(value, str | bytes):
+            found.append((f"{name}={_text(value)}", 1.0))
+        elif isinstance(value, Mapping):
+            found += [(f"{name}:{inner}", number) for inner, number in _named(value)]
+        elif isinstance(value, numbers.Real | np.bool_):
+            found.append((name, float(value)))
+        elif isinstance(value, list | tuple | set):
+            found += [(f"{name}={_text(one)}", 1.0) for one in value]
+        else:
+            raise ValueError(
+                f"The feature {name!r} in X must be a number, a string, a list of strings or a mapping, got {value!r}."
+            )
+    return found
+
+
+def is_names(position: Any) -> bool:
+    return isinstance(position, list | tuple | set) and not any(isinstance(v, numbers.Number) for v in position)
+
+
+def _text(name: Hashable) -> Any:
+    return name.decode(errors="replace") if isinstance(name, bytes) else name
