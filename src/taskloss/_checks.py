@@ -326,6 +326,8 @@ def guard(method: Callable[..., Any]) -> Callable[..., Any]:
             sentence = str(error).replace(repr(self), "")
             if not (isinstance(error, ValueError) and names_one(sentence, names)):
                 self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
+                if type(error) is ValueError and repr(self) not in str(error):
+                    raise ValueError(f"{str(error).rstrip('.')}, in {self!r}.") from error
             raise
 
     return guarded
@@ -369,6 +371,12 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
                     ARGUMENTS[name](name, value)
                 elif name in _KINDS:
                     _check_kind(name, value)
+            if isinstance(error, OverflowError):
+                sizes = {name: abs(value) for name, value in given.items() if _is_real(value)}
+                name = max(sizes, key=lambda name: sizes[name])
+                raise ValueError(
+                    f"{name} must be smaller than {given[name]!r}: the result is too large to be a number."
+                ) from error
             raise
 
     return wrapped

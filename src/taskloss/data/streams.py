@@ -27,10 +27,21 @@ _EXACT = 1 << 53  # below it every whole number is a floating-point number
 Batch = tuple[np.ndarray, np.ndarray]
 
 
+def _loaded(name: str, array: Any) -> Any:
+    """A file's array as it lies on disk, or what was given."""
+    if not isinstance(array, str | os.PathLike):
+        return array
+    if not os.path.exists(array):
+        raise FileNotFoundError(
+            f"{name} must be an array or the path of a .npy file, and there is no file {str(array)!r}."
+        )
+    return np.load(array, mmap_mode="r")
+
+
 def from_arrays(X: Any, y: Any, size: int = 1024) -> Iterator[tuple[Any, Any]]:
     """Consecutive rows of two arrays, frames or lists, or of two .npy files, which are read piece by piece."""
     _check_size(size)
-    X, y = (np.load(a, mmap_mode="r") if isinstance(a, str | os.PathLike) else a for a in (X, y))
+    X, y = _loaded("X", X), _loaded("y", y)
     for name, rows in (("X", X), ("y", y)):
         if isinstance(rows, Mapping):
             raise TypeError(f"{name} must be an array, a frame or a list, got a mapping.")

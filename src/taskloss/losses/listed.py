@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import said_of
 from .base import Loss, object_rows
 from .tabular import Tabular
 
@@ -124,7 +125,8 @@ class Listed(Tabular):
         else:
             table = np.empty((len(z), len(y)))
             for i, one in enumerate(z):
-                table[i] = [_number(self.function(one, other)) for other in y]
+                with said_of("function", f"take each of labels and candidates, the output {one!r} among these"):
+                    table[i] = [_number(self.function(one, other)) for other in y]
                 if count is not None:
                     count((i + 1) * len(y), len(z) * len(y))
         if not np.isfinite(table).all():

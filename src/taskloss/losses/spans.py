@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import said_of
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._spans import Spans, Tags, best_spans, span_probabilities, spans_of
 from ..polytopes._sum_product import cell_marginals
@@ -159,7 +160,8 @@ class SpanCosts(SequenceZeroOne):
     def tags(self) -> Scheme:
         """The tags and the spans that they make."""
         assert self.n_labels
-        return Scheme(self._labels, self.scheme)
+        with said_of("labels", "be tags"):
+            return Scheme(self._labels, self.scheme)
 
     def _prices(self, tags: Scheme) -> tuple[np.ndarray, np.ndarray]:
         found = []

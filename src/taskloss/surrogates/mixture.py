@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import said_of
 from ..polytopes.base import Polytope
 from ..polytopes.cube import Cube
 from ..polytopes.simplex import Simplex
@@ -45,12 +46,18 @@ class Mixture(Legendre):
         if not given:
             raise ValueError("parts must name at least one surrogate, got none.")
         parts = [Surrogate.resolve(part) for part in given]
-        weights = [1.0] * len(parts) if self.weights is None else [float(w) for w in self.weights]
+        with said_of("weights", "be positive numbers"):
+            weights = [1.0] * len(parts) if self.weights is None else [float(w) for w in self.weights]
         if len(weights) != len(parts) or not (np.isfinite(weights).all() and min(weights) > 0):
             raise ValueError(
                 f"weights must be one positive number for each of the {len(parts)} parts of a mixture, got {weights}."
             )
         return list(zip(weights, parts, strict=True))
+
+    def diagnose(self, given: dict[str, Any], error: Exception) -> None:
+        if self.parts is None:
+            raise ValueError(f"{self!r} has no size yet: give parts that have one, or bind it to a loss's polytope.")
+        super().diagnose(given, error)
 
     @property
     def domain(self) -> Polytope | None:

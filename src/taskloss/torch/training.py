@@ -276,7 +276,7 @@ class Training:
         if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
             raise ValueError(f"The network diverged in epoch {self.done + 1}: lower lr, or scale the features.")
         raise ValueError(
-            f"The risk is not finite in epoch {self.done + 1}: lower lr, or scale the features; a surrogate for ordered scores needs shared=True, "
+            f"The risk is not finite in epoch {self.done + 1}: lower lr, or scale the features in X; a surrogate for ordered scores needs shared=True, "
             "or a module that ends in taskloss.torch.OrderedThresholds."
         )
 
