@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+_SHORT = 120  # letters of a part that a sentence may end with
 _LARGEST = 1 << 31  # sizes beyond it are no sizes of anything that fits in memory
 
 
@@ -326,8 +327,9 @@ def guard(method: Callable[..., Any]) -> Callable[..., Any]:
             sentence = str(error).replace(repr(self), "")
             if not (isinstance(error, ValueError) and names_one(sentence, names)):
                 self.diagnose(dict(zip(names, args, strict=False)) | kwargs, error)
-                if type(error) is ValueError and repr(self) not in str(error):
-                    raise ValueError(f"{str(error).rstrip('.')}, in {self!r}.") from error
+                words = " ".join(repr(self).split())
+                if type(error) is ValueError and repr(self) not in str(error) and len(words) < _SHORT:
+                    raise ValueError(f"{str(error).rstrip('.')}, in {words}.") from error
             raise
 
     return guarded
