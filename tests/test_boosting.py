@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.tasks import TASKS, every_task, queries, rows, sequences
 from tests.test_estimators import SETS
 
 import taskloss as tl
@@ -99,72 +100,6 @@ def test_without_a_split_the_best_constant_is_predicted(data, library):
 
 
 # -- every task --------------------------------------------------------------------------------------------------------
-
-
-def sequences(n, seed):
-    rng = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n):
-        states = [int(rng.integers(3))]
-        for _ in range(int(rng.integers(2, 8))):
-            states.append(states[-1] if rng.random() < 0.7 else int(rng.integers(3)))
-        rows = rng.normal(size=(len(states), 3))
-        rows[:, 0] += np.sign(rows[:, 1]) * 2 * (np.array(states) == 1)
-        rows[:, 2] += 2 * (np.array(states) == 2)
-        X.append(rows)
-        y.append(np.array(states))
-    return X, y
-
-
-def matchings(n, seed):
-    rng = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n):
-        k = int(rng.integers(2, 5))
-        a, p = rng.normal(size=(k, 3)), rng.permutation(k)
-        b = np.empty_like(a)
-        b[p] = a + np.array([0.6, 0.8, 2.0]) * rng.normal(size=(k, 3))
-        X.append((a, b))
-        y.append(p)
-    return X, y
-
-
-def queries(n, seed):
-    rng = np.random.default_rng(seed)
-    groups = np.repeat(np.arange(n), rng.integers(3, 9, n))
-    X = rng.normal(size=(len(groups), 4))
-    return X, np.clip(np.round(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=len(X))), 0, 4), groups
-
-
-def rows(seed, n=300):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 5))
-    return X, np.digitize(X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * rng.normal(size=n), [-1.0, 0.0, 1.0])
-
-
-def sets(seed):
-    X, y = rows(seed)
-    return X, np.column_stack([y > 0, y > 1, (y % 2 == 0)]).astype(int)
-
-
-COSTS = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) ** 1.5
-TASKS = {
-    "zero-one": (tl.TaskLossEstimator(), rows),
-    "costs": (tl.CostSensitiveClassifier(COSTS), rows),
-    "abstain": (tl.CostSensitiveClassifier(tl.losses.Abstain(cost=0.3)), rows),
-    "one-vs-all": (tl.TaskLossEstimator(surrogate="one-vs-all"), rows),
-    "shared thresholds": (tl.OrdinalClassifier(), rows),
-    "cumulative link": (tl.OrdinalClassifier(surrogate="cumulative-link"), rows),
-    "own thresholds": (tl.OrdinalClassifier(shared=False), rows),
-    "sets": (tl.MultilabelClassifier(), sets),
-    "F1": (tl.MultilabelClassifier("f-beta"), sets),
-    "listwise": (tl.Ranker(), lambda seed: queries(60, seed)),
-    "gains": (tl.Ranker(surrogate="quadratic"), lambda seed: queries(60, seed)),
-    "matching": (tl.Matcher(), lambda seed: matchings(60, seed)),
-    "sequence": (tl.SequenceTagger(), lambda seed: sequences(50, seed)),
-    "whole sequence": (tl.SequenceTagger("sequence-zero-one"), lambda seed: sequences(50, seed)),
-}
-every_task = pytest.mark.parametrize("task", TASKS)
 
 
 def linear_score(estimator, train, test):
@@ -328,8 +263,8 @@ def test_arrays_with_holes_and_sparse_rows(data, library):
 
 def test_positions_of_a_sequence_may_have_holes():
     X, y = sequences(40, 0)
-    for rows in X:
-        rows[::4, 2] = np.nan
+    for row in X:
+        row[::4, 2] = np.nan
     model = tl.SequenceTagger(hypothesis=trees()).fit(X, y)
     assert model.score(X, y) > -0.3
     with pytest.raises(ValueError, match="NaN or infinite"):

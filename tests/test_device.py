@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
-from tests.test_boosting import TASKS, every_task
+from tests.tasks import TASKS, every_task
 from tests.test_objectives import build, problems
 
 import taskloss as tl

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.test_boosting import TASKS, every_task, rows, sequences
+from tests.tasks import TASKS, every_task, rows, sequences
 from tests.test_estimators import MEDIAN, SETS
 from tests.test_objectives import build, problems
 from torch import nn
