@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._checks import count_examples, said_of
 from ..data.groups import GroupIds
 from ..data.weights import example_weights
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import Ranking, check_relevance
@@ -18,6 +19,8 @@ from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
 from .base import check_features, keep, read_more
 from .grouped import GroupedEstimator
+from .partition_plans import GroupsPlan
+from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
 
 _NO_GROUPS = (
@@ -71,12 +74,24 @@ class Ranker(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        validation: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Fit to items; groups gives the group of each row, in any order. A group weighs as its rows do on average.
 
         validation: held-out data (X, y, groups), on whose task loss trees stop early; else they hold out some of these groups.
+        checkpoint: as in `TaskLossEstimator.fit`.
         """
-        self._solve(*self._problem(X, y, groups, sample_weight), validation)
+        if is_collection(X):
+            given = {"X": X, "y": y, "sample_weight": sample_weight, "groups": groups}
+            return fit_partitioned(self, GroupsPlan(self), given, validation, checkpoint)
+        self._solve(*self._problem(X, y, groups, sample_weight), validation, checkpoint)
         return self
 
     def partial_fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -88,7 +103,7 @@ class Ranker(GroupedEstimator):
         return self
 
     def _problem(
-        self, X: Any, y: Any, groups: Any, sample_weight: Any
+        self, X: Any, y: Any, groups: Any, sample_weight: Any, part: bool = False
     ) -> tuple[Hypothesis, Any, Groups, dict[str, Any], Judge]:
         """The hypothesis, its rows, their risk, what else a fit keeps, and what judges groups that are held out."""
         self._check_numbers()
@@ -96,14 +111,15 @@ class Ranker(GroupedEstimator):
         X, features = check_features(self, X, hypothesis)
         y = self._relevance(y, X.shape[0])
         groups = self._groups(groups, X.shape[0], needed=True)
-        weights = example_weights(sample_weight, X.shape[0], "rows")
+        weights = example_weights(sample_weight, X.shape[0], "rows", part)
         order, batches, group_weights = [], [], []
         for size, _, rows in groups.by_size():
             bound = loss.bind(size)
             order.append(rows.ravel())
             batches.append(Batch(surrogate.bind(bound.polytope).bind_outputs(bound), bound.phi(y[rows])))
             group_weights.append(weights[rows].mean(1))
-        risk, arranged = Groups(batches, np.concatenate(group_weights)), np.concatenate(order)
+        risk = Groups(batches, np.concatenate(group_weights), part=part)
+        arranged = np.concatenate(order)
 
         def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
             ids = np.repeat(np.arange(len(which)), np.diff(risk.first_rows)[which])
