@@ -94,16 +94,17 @@ class GroupsPlan(Plan):
         if not count_examples("X", X):
             return EMPTY
         _, inputs, risk, found, _ = self.face._problem(X, y, groups, sample_weight, part=True)
-        ids = GroupIds(groups, len(inputs) if not sparse.issparse(inputs) else inputs.shape[0]).ids
-        kind = _kind(inputs, found["feature_names_in_"])
-        return Survey(risk.n_examples, float(risk.weights.sum()), _size(inputs), kind, (found, ids))
+        kind, ids = _kind(inputs, found["feature_names_in_"]), GroupIds(groups, inputs.shape[0])
+        order = np.argsort(ids.sizes, kind="stable")  # as the problem has them
+        shown = found, ids.ids[order], ids.sizes[order]
+        return Survey(risk.n_examples, float(risk.weights.sum()), _size(inputs), kind, shown)
 
     def settle(self, surveys: list[Survey]) -> None:
         self.hypothesis = self.face._make_hypothesis()
         self.total = sum(survey.weight for survey in surveys)
         some = [(i, survey.found) for i, survey in enumerate(surveys) if survey.examples]
         self.found = some[0][1][0]
-        ids = together([found[1] for _, found in some])
+        self.ids = ids = together([found[1] for _, found in some])
         owner = np.repeat([i for i, _ in some], [len(found[1]) for _, found in some])
         _, first, of = np.unique(ids, return_index=True, return_inverse=True)
         split = np.flatnonzero(owner != owner[first][of])
@@ -113,6 +114,10 @@ class GroupsPlan(Plan):
                 f"The group {ids[i]!r} has rows in partition {owner[first][of][i]} and in partition {owner[i]}: a group lies in one partition; "
                 "set_index on the groups, or repartition by them."
             )
+
+    def keys(self, surveys: list[Survey]) -> Any:
+        sizes = np.concatenate([survey.found[2] for survey in surveys if survey.examples])
+        return sizes, (self.ids, sizes)
 
     def read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, Any]:
         from ..objectives import Groups
@@ -137,16 +142,23 @@ class MatchingsPlan(Plan):
             float(risk.weights.sum()),
             _size(inputs),
             _kind(inputs, None),
-            (found, spread_of(tables)),
+            (found, spread_of(tables), np.array([table.shape[:2] for table in tables])),
         )
 
     def settle(self, surveys: list[Survey]) -> None:
         self.hypothesis = self.face._make_hypothesis()
         self.total = sum(survey.weight for survey in surveys)
         found = [survey.found for survey in surveys if survey.examples]
-        self.scale = scale_of([spread for _, spread in found])
+        self.scale = scale_of([spread for _, spread, _ in found])
         self.scale = self.scale if self.face.scale else np.ones_like(self.scale)
         self.found = found[0][0] | {"scale_": self.scale}
+
+    def keys(self, surveys: list[Survey]) -> Any:
+        parts = [survey.found[2] for survey in surveys if survey.examples]
+        parts = [part[np.lexsort((part[:, 1], part[:, 0]))] for part in parts]  # as the problem has them
+        m, n = np.concatenate(parts).T
+        outliers = self.found["loss_"].outliers
+        return m * (n + outliers), (n, m)
 
     def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         from ..objectives import Groups

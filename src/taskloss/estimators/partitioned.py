@@ -51,6 +51,10 @@ class Plan:
     def read(self, *parts: Any) -> tuple[Any, Any]:
         raise NotImplementedError
 
+    def keys(self, surveys: list[Survey]) -> tuple[np.ndarray, tuple[np.ndarray, ...]] | None:
+        """How many rows each example has, and by what examples are sorted in memory, the last first; None where they keep their order."""
+        return None
+
 
 def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validation: Any, checkpoint: Any) -> Any:
     """Fit an estimator to Dask collections; the same minimum as in memory, in rounds of tasks over shares of the partitions."""
@@ -76,7 +80,7 @@ def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validati
     one = shares.each("taskloss-example", chosen, hypothesis, own=own)[first]
     scores = PartitionedScores(shares, sizes, one)
     if hypothesis.whitened:
-        rows = RowsElsewhere(scores, hypothesis)
+        rows = RowsElsewhere(scores, hypothesis, plan.keys(surveys))
         hypothesis = hypothesis.bind(rows, rows.weights)
     else:
         hypothesis = hypothesis.bind(scores.inputs)
@@ -163,20 +167,26 @@ def _read(tables: list[tuple[Any, ...]], plan: Plan) -> Share:
 class RowsElsewhere:
     """The rows of all shares as one array would have them, brought here as they are asked for: what draws centres."""
 
-    def __init__(self, scores: PartitionedScores, hypothesis: Hypothesis):
+    def __init__(self, scores: PartitionedScores, hypothesis: Hypothesis, keys: Any = None):
         self.scores, self.hypothesis = scores, hypothesis
         n = sum(size.rows for size in scores.sizes)
         if n > _ROWS_HERE:
             raise ValueError(f"{hypothesis!r} draws its centres among at most {_ROWS_HERE} rows, and there are {n}.")
         self.shape, self.dtype = (n, scores.inputs.shape[1]), scores.inputs.dtype
         self.firsts = np.concatenate([[0], np.cumsum([size.rows for size in scores.sizes])])
+        self.order: Any = slice(None)  # where the rows lie, in the order in which memory would have them
+        if keys is not None:
+            lengths, columns = keys
+            examples = np.lexsort(columns)
+            starts, ends = (np.cumsum(lengths) - lengths)[examples], np.cumsum(lengths[examples])
+            self.order = np.arange(n) + np.repeat(starts - (ends - lengths[examples]), lengths[examples])
 
     @property
     def weights(self) -> np.ndarray:
-        return np.concatenate(self.scores.shares.each("taskloss-weights", _row_weights))
+        return np.concatenate(self.scores.shares.each("taskloss-weights", _row_weights))[self.order]
 
     def __getitem__(self, rows: Any) -> Any:
-        rows = np.arange(self.shape[0])[rows]
+        rows = np.arange(self.shape[0])[self.order][rows]
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self.firsts)
         own = [
