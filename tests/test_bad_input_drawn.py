@@ -89,7 +89,7 @@ def test_a_part_says_which_argument_made_it_fail():
     for call, sentence in (
         (lambda: multinomial.value([[1, 2, 3]], v), "v must be an array"),
         (lambda: multinomial.value(v, np.zeros((4, 3))), "v and phi must have the same rows"),
-        (lambda: multinomial.value(v, np.zeros((2, 4))), "phi must have 3 coordinates"),
+        (lambda: multinomial.value(v, np.zeros((2, 4))), "phi must have the 3 coordinates of Multinomial"),
         (lambda: tl.surrogates.RowMultinomial("a", 3).inverse_link(v), "n_rows must be a whole number"),
         # Compiled code looks at no bounds: this wrote beyond its memory.
         (lambda: convolved.inverse_link(np.zeros((2, 3, 1))), "v must have 3 coordinates"),
