@@ -6,7 +6,9 @@ draws it again, `ax_` and `figure_` are matplotlib's. The functions return matpl
 
 from .base import Display
 from .convolved import convolved_figure
-from .curves import calibration_plot, comparison_plot, margins_plot
+from .curves import CalibrationFunctionDisplay, calibration_plot, comparison_plot, margins_plot
+from .decisions import DecisionRegionDisplay, ExpectedCostDisplay
+from .ordinal import OrdinalThresholdDisplay
 from .paper import (
     consistency_figure,
     hamming_figure,
@@ -15,10 +17,18 @@ from .paper import (
     thresholds_figure,
     zero_one_figure,
 )
+from .structures import MatchingDisplay, RankingDisplay, SequenceRibbonDisplay
 from .surrogates import SurrogateDisplay, surrogates_figure
 
 __all__ = [
+    "CalibrationFunctionDisplay",
+    "DecisionRegionDisplay",
     "Display",
+    "ExpectedCostDisplay",
+    "MatchingDisplay",
+    "OrdinalThresholdDisplay",
+    "RankingDisplay",
+    "SequenceRibbonDisplay",
     "SurrogateDisplay",
     "calibration_plot",
     "comparison_plot",

@@ -67,12 +67,14 @@ def convolved_figure(loss: Any = None, surrogate: Any = "multinomial", most: flo
     fig, (left, right) = pyplot().subplots(1, 2, figsize=(9, 4), sharey=True)
     s, e, _ = excess_pairs(zeta.loss, zeta.surrogate)
     left.plot(s, e, ".", color=BLUE, ms=2, alpha=0.5, label="random laws and estimates")
-    left.plot(delta, [zeta.excess_risk(d) for d in delta], color=RED, label="most that is possible, a square root at 0")
+    left.plot(
+        delta, [zeta.excess_risk(d) for d in delta], "-", color=RED, label="most that is possible, a square root at 0"
+    )
     left.set_title(f"{type(zeta.surrogate).__name__}")
     s, e, d = excess_pairs(likeliest.loss, likeliest.surrogate)
     right.plot(s, e, ".", color=BLUE, ms=2, alpha=0.5, label="likeliest output")
     right.plot(s, d, ".", color=ORANGE, ms=2, alpha=0.5, label="output drawn from the mixture")
-    right.plot(delta, likeliest.excess_risk(delta), color=RED, label="bound for the likeliest")
+    right.plot(delta, likeliest.excess_risk(delta), "-", color=RED, label="bound for the likeliest")
     right.plot(delta, drawn.excess_risk(delta), "--", color=GREY, label="bound for the drawn")
     right.set_title(f"the same potential, convolved with {type(loss).__name__}")
     top = 1.1 * zeta.excess_risk(most)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from .base import Display
 from .style import BLUE, GREEN, GREY, ORANGE, RED, pyplot, series, styled
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ def calibration_plot(zeta: Calibration, ax: Any = None, points: int = 41) -> Any
     ax.plot(eps, zeta.upper_bound(eps), "-.", color=RED, label="upper bound, segment in M")
     exact = all(c.exact for c in found)
     name = r"envelope $\zeta^{**}$" if exact else "convex lower bound"
-    ax.plot(eps, zeta.envelope(eps), color=ORANGE, lw=4, alpha=0.55, label=name)
+    ax.plot(eps, zeta.envelope(eps), "-", color=ORANGE, lw=4, alpha=0.55, label=name)
     if not exact:
         ax.fill_between(eps, lower, values, color=BLUE, alpha=0.3, lw=0, label="certified interval")
     ax.plot(
         eps,
         values,
+        "-",
         color=BLUE,
         lw=1.6,
         label=r"$\zeta_h$" + (" exact" if exact else " (upper end)"),
@@ -62,7 +64,7 @@ def margins_plot(distribution: MarginDistribution, ax: Any = None, points: int =
     floor = 0.3 / len(distribution)
     ax.fill_between(t, np.maximum(low, floor), np.maximum(high, floor), color=BLUE, alpha=0.2, lw=0)
     share = np.where(distribution.cdf(t) > 0, distribution.cdf(t), np.nan)
-    ax.plot(t, share, color=BLUE, label=f"share of {len(distribution)} inputs, {distribution.confidence:.0%} band")
+    ax.plot(t, share, "-", color=BLUE, label=f"share of {len(distribution)} inputs, {distribution.confidence:.0%} band")
     ax.set(xscale="log", yscale="log", xlim=(t[0], t[-1]), ylim=(floor, 1.3))
     ax.set_xlabel(r"margin $t$: expected loss of the next best output, less that of the best")
     ax.set_ylabel(r"$P(\gamma(X) \leq t)$")
@@ -90,3 +92,47 @@ def comparison_plot(comparison: Comparison, axes: Any = None) -> Any:
     axes[1].set(xscale="log", yscale="log", xlabel=r"true excess risk $\varepsilon$", ylabel=f"examples, {how}")
     axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=7)
     return axes
+
+
+class CalibrationFunctionDisplay(Display):
+    """The calibration function of a surrogate for a loss: how much surrogate excess risk each true excess risk costs at least.
+
+    Parameters
+    ----------
+    zeta : Calibration
+        From `taskloss.theory.calibration`.
+    points : int, default 41
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> loss = tl.losses.Absolute(3)
+    >>> display = tl.plots.CalibrationFunctionDisplay.from_loss(loss, tl.surrogates.AllThresholds())
+    >>> display.zeta.eps_max
+    2.0
+    """
+
+    def __init__(self, zeta: Calibration, points: int = 41) -> None:
+        self.zeta, self.points = zeta, points
+
+    @classmethod
+    def from_loss(cls, loss: Any, surrogate: Any = "auto", *, points: int = 41, ax: Any = None) -> Self:
+        """Compute the calibration function and draw it between its bounds.
+
+        Parameters
+        ----------
+        loss : a loss that knows how many labels there are
+        surrogate : a surrogate that fits it, or its name
+        points : int, default 41
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        CalibrationFunctionDisplay
+        """
+        from ..theory.calibration import calibration
+
+        return cls(calibration(loss, surrogate), points).plot(ax)
+
+    def draw(self, ax: Any) -> None:
+        calibration_plot(self.zeta, ax, self.points)

@@ -138,7 +138,7 @@ def _triangle(ax: Any, corners: np.ndarray, names: list[str], resolution: int = 
     laws = np.array([(a, b, resolution - a - b) for a in range(resolution + 1) for b in range(resolution + 1 - a)])
     laws = laws / resolution
     place = laws @ corners
-    ax.plot(*np.vstack([corners, corners[:1]]).T, color="black", lw=2)
+    ax.plot(*np.vstack([corners, corners[:1]]).T, "-", color="black", lw=2)
     centre = corners.mean(0)
     for corner, name in zip(corners, names, strict=True):
         ax.text(*(corner + 0.08 * (corner - centre) / np.linalg.norm(corner - centre)), name, ha="center", va="center")
@@ -203,7 +203,7 @@ def map_figure(score: Any = (0.9, 0.0, 0.75), loss: Tabular | None = None) -> An
     here = simplex.marginals(g)
     decoded, best = int(loss.decode(here[None])[0]), int(g.argmax())
     corners = CORNERS[[0, 2, 1]]
-    ax.plot(*(path @ corners).T, color="black", lw=1.4)
+    ax.plot(*(path @ corners).T, "-", color="black", lw=1.4)
     ax.plot(*(here @ corners), "o", color="black")
     ax.annotate(
         rf"$\nabla h^*(g)$: decoded as {decoded + 1}",

@@ -12,13 +12,13 @@ R = TypeVar("R")
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and tints of them for areas under text.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#777777"
-COLOURS = [BLUE, RED, GREEN, ORANGE, PURPLE, GREY]
+INK = "#222222"
+COLOURS = [BLUE, RED, GREEN, ORANGE, PURPLE, INK]
 TINTS = ["#cfe3f1", "#f6d3c1", "#c5e8dc", "#fbe3b6", "#efd7e6", "#e4e4e4"]
 # What tells lines, points and areas apart where colour does not.
 DASHES = ["-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1.2)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1))]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 HATCHES = ["", "///", "...", "\\\\\\", "xx", "--"]
-INK = "#222222"
 SCALE = "cividis"  # of numbers: it rises in lightness, and looks alike to all
 
 
@@ -77,20 +77,6 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
             return draw(*args, **kwargs)
 
     return drawn
-
-
-def axes(ax: Any = None, size: tuple[float, float] = (6.0, 4.2)) -> Any:
-    """The axes that are given, or those of a new figure; to be called within `look`."""
-    if ax is None:
-        ax = pyplot().subplots(figsize=size)[1]
-    return ax
-
-
-def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """A new figure and its axes, always as a table of `rows` and `columns`."""
-    with look():
-        figure, table = pyplot().subplots(rows, columns, figsize=size, squeeze=False, **options)
-    return figure, table
 
 
 def series(number: int) -> dict[str, Any]:

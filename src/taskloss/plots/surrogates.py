@@ -14,7 +14,7 @@ from ..surrogates.cumulative import CumulativeLink, Link
 from ..surrogates.maxentropy import Multinomial
 from ..surrogates.quadratic import Quadratic
 from .base import Display
-from .style import BLUE, GREEN, GREY, RED, panels
+from .style import BLUE, GREEN, GREY, RED
 
 INSIDE = 0.02  # how far a segment on the boundary of the domain, where links are infinite, is moved inside
 
@@ -78,13 +78,6 @@ class SurrogateDisplay(Display):
     rows : list of SurrogateCurves
         What is drawn, from `from_surrogates`.
 
-    Attributes
-    ----------
-    axes_ : array of matplotlib Axes, shape (rows, 3)
-    ax_ : matplotlib Axes
-        The first of them.
-    figure_ : matplotlib Figure
-
     Examples
     --------
     >>> import taskloss as tl
@@ -93,13 +86,11 @@ class SurrogateDisplay(Display):
     (2, 3)
     """
 
-    axes_: Any
-
     def __init__(self, rows: Sequence[SurrogateCurves]) -> None:
         self.rows = list(rows)
 
     @classmethod
-    def from_surrogates(cls, surrogates: Any = None, *, names: Sequence[str] | None = None, axes: Any = None) -> Self:
+    def from_surrogates(cls, surrogates: Any = None, *, names: Sequence[str] | None = None, ax: Any = None) -> Self:
         """Compute the curves and draw them.
 
         Parameters
@@ -108,7 +99,7 @@ class SurrogateDisplay(Display):
             Names and surrogates without a size are drawn on their own small examples. None is one of every registered surrogate.
         names : list of str, optional
             What to call them.
-        axes : array of matplotlib Axes, shape (rows, 3), optional
+        ax : array of matplotlib Axes, shape (rows, 3), optional
 
         Returns
         -------
@@ -122,18 +113,15 @@ class SurrogateDisplay(Display):
         names = [part.name for part in parts] if names is None else list(names)
         if len(names) != len(parts):
             raise ValueError(f"names must hold one name for each of the {len(parts)} surrogates, got {len(names)}.")
-        return cls([curves(part, name=name) for part, name in zip(parts, names, strict=True)]).plot(axes)
+        return cls([curves(part, name=name) for part, name in zip(parts, names, strict=True)]).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the rows; `ax` is an array of axes of shape (rows, 3), or None for a new figure."""
-        count = len(self.rows)
-        if ax is None:
-            ax = panels(count, 3, (8.5, 1.75 * count + 0.5))[1]
-        table = np.asarray(ax, dtype=object).reshape(-1, 3) if np.size(ax) % 3 == 0 else np.empty((0, 3))
-        if len(table) != count:
-            raise ValueError(f"ax must hold {count} rows of 3 axes, got {np.size(ax)} in all.")
-        self.axes_ = table
-        return super().plot(table[0, 0])
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), 3
+
+    @property
+    def figure_size(self) -> tuple[float, float]:
+        return 8.5, 1.75 * len(self.rows) + 0.5
 
     def draw(self, ax: Any) -> None:
         for row, (left, middle, right) in zip(self.rows, self.axes_, strict=True):
