@@ -235,6 +235,18 @@ def test_bins_add_up_and_margins_are_brute_force():
     assert "no one calibration function" in str(priced.guarantee)
 
 
+def test_the_picture_shows_the_table():
+    pytest.importorskip("matplotlib").use("agg")
+    q, y, loss = simulated("absolute", 500, np.random.default_rng(4))
+    found = tl.diagnose(q, y=y, loss=loss, bins=6)
+    for display in (found.plot(), tl.plots.LossReliabilityDisplay.from_predictions(y, q, loss, bins=6)):
+        points = [c for c in display.ax_.containers if hasattr(c, "lines")]
+        drawn = np.concatenate([np.column_stack(c.lines[0].get_data()) for c in points])
+        table = found.reliability[["expected", "realised"]].to_numpy()
+        assert np.allclose(drawn[np.argsort(drawn[:, 0])], table)
+        tl.plots.style.pyplot().close(display.figure_)
+
+
 def test_the_guarantee_bounds_what_miscalibration_costs():
     world = World()
     q, _, y = world.draw(4000, np.random.default_rng(0))

@@ -22,6 +22,7 @@ from ..estimators.ranking import Ranker
 from ..estimators.tuned import TunedDecisionCV
 from ..losses.base import Loss
 from ..losses.fbeta import FBeta
+from ..wrapped import innermost
 
 _FEWEST = 10  # examples
 
@@ -107,7 +108,7 @@ def _of_model(
     model: Any, X: Any, y: Any, loss: Any, costs: Any, labels: Any, sample_weight: Any, params: dict[str, Any]
 ) -> Evidence:
     face, inputs = find(model, X, loss, labels)
-    name = type(getattr(face, "estimator", face) if labels is not None else face).__name__
+    name = type(innermost(model)[0]).__name__
     if isinstance(face, TunedDecisionCV) and not isinstance(getattr(face, "loss_", None), Loss):
         face._check_fitted()
     if isinstance(face, TunedDecisionCV) and face._task.tags:
