@@ -210,6 +210,15 @@ CLEAR = np.stack([_rng.dirichlet(0.5 + 20 * np.eye(3)[y]) for y in np.tile(Y, 5)
 DECISIONS: dict[str, dict[str, Any]] = {
     "decide": {"proba": LAWS, "loss": "absolute", "costs": np.ones((12, 3)), "labels": [1, 2, 3]},
     "expected_loss": {"proba": LAWS, "loss": COSTS, "labels": ["a", "b", "c"], "class_prior": [0.2, 0.3, 0.5]},
+    "diagnose": {
+        "model": LAWS,
+        "y": Y,
+        "loss": COSTS,
+        "labels": [0, 1, 2],
+        "sample_weight": np.ones(12),
+        "reference": LAWS,
+        "bins": 4,
+    },
     "reweigh": {"proba": LAWS, "class_prior": [0.2, 0.3, 0.5], "train_prior": [0.5, 0.3, 0.2]},
     "estimate_prior": {
         "proba": CLEAR,
