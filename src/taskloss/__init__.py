@@ -26,6 +26,7 @@ from .estimators import (
     TreeTagger,
 )
 from .estimators.tuned import TunedDecisionCV
+from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "CostSensitiveClassifier",
     "DecodedClassifier",
     "KernelPredictor",
+    "LossMonitor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
