@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 import taskloss as tl
 from taskloss.betting import _BETS, RiseTest, mean_interval
-from taskloss.losses import Loss
 
 COSTS = [[0, 5], [1, 0]]
 W = np.array([1.5, -1.0])
@@ -87,12 +86,6 @@ def test_intervals_of_means_hold_the_mean():
     low, high = mean_interval(0.0, 100, 0.95)  # (1 - high)^100 = 0.025
     assert low == 0.0
     np.testing.assert_allclose(high, 1 - 0.025**0.01, rtol=1e-9)
-
-
-@pytest.mark.parametrize("part", [loss for cls in Loss.registry.values() for loss in cls.examples()], ids=repr)
-def test_the_range_of_a_loss_is_that_of_its_matrix(part):
-    table = part.matrix()
-    np.testing.assert_allclose(part.range(), (table.min(), table.max()), atol=1e-12)
 
 
 def watched(model, rng, scale=1.0, flip=0.0, batches=30, before=5):
