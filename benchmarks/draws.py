@@ -230,7 +230,7 @@ def main(count: int = 10_000, seed: int = 0) -> None:
     )
     header = ["callable", "calls", "accepted", "refused with a sentence", "anything else"]
     left = "; ".join(f"`{name}` ({why})" for name, why in NOT_DRAWN.items())
-    note += f" Seed {seed}. Public names that are not drawn: {left}; and the figures of `theory.plots`."
+    note += f" Seed {seed}. Public names that are not drawn: {left}; and the pictures of `plots`."
     print(write_table("draws", "Bad input by machine", header, rows, note=note))
 
 

@@ -30,7 +30,7 @@ from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
-    from . import theory
+    from . import plots, theory
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
     "margins",
     "metrics",
     "model_files",
+    "plots",
     "polytopes",
     "progress",
     "reweigh",
@@ -69,8 +70,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`tl.theory`, imported when it is first asked for: predictions do without it; and `tl.sequences`, an old name."""
-    if name in ("theory", "sequences"):
+    """`tl.theory` and `tl.plots`, imported when first asked for: predictions do without them; and `tl.sequences`, an old name."""
+    if name in ("theory", "plots", "sequences"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)

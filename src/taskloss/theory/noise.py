@@ -165,7 +165,7 @@ class MarginDistribution:
 
     def plot(self, ax: Any = None) -> Any:
         """The distribution of margins with its band (needs matplotlib); returns the axes."""
-        from .plots import margins_plot
+        from ..plots.curves import margins_plot
 
         return margins_plot(self, ax)
 
