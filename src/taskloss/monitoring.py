@@ -361,7 +361,9 @@ class LossMonitor:
         new._shift, new._spread, new._reference = state["reference"]
         new._batch, new._seen, new._labelled = state["seen"]
         new._totals, new.alarms_, new._sums = dict(state["totals"]), dict(state["alarms"]), list(state["sums"])
-        numbers: list[list[Any]] = [[float("nan") if value is None else value for value in row] for row in state["batches"]]
+        numbers: list[list[Any]] = [
+            [float("nan") if value is None else value for value in row] for row in state["batches"]
+        ]
         new.batches_ = [BatchReport(*row) for row in numbers]
         new._pending = OrderedDict((row[0], tuple(row[1:])) for row in state["pending"])
         new._tests = {kind: RiseTest.from_state(test) for kind, test in state["tests"].items()}
