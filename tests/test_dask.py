@@ -1,6 +1,7 @@
 """Fits and predictions over Dask collections equal those in memory, whatever the partitions and whoever computes them."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ class Case:
 
     def part(self, value):
         ends = np.cumsum((0, *self.cuts))
-        pieces = [value[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        pieces = [value[a:b] for a, b in itertools.pairwise(ends)]
         if self.bags:
             return db.Bag(
                 {("bag" + str(id(value)), i): piece for i, piece in enumerate(pieces)},

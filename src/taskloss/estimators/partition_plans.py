@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .._checks import check_lengths, count_examples
 from ..data.features import is_names, name_counts, vocabulary_of
-from ..data.groups import GroupIds
+from ..data.groups import GroupIds, group_ids
 from ..data.matchings import pair_tables, scale_of, spread_of
 from ..data.sequences import SequenceLabels, SequenceReader, labels_seen
 from ..data.showing import showing, together
@@ -85,25 +85,33 @@ class RowsPlan(Plan):
         return inputs, Rows(self.surrogate, phi, weights, part=True)
 
 
+def partitioned_ids(groups: Any, group: Any, qid: Any) -> Any:
+    """The id of each row's group, in partitions."""
+    if group is not None:
+        raise ValueError(
+            "group has the sizes of the groups in the order of all rows, which partitions do not tell: give an id for each row, groups=... or qid=..."
+        )
+    return group_ids(groups, None, qid, 0)
+
+
 class GroupsPlan(Plan):
     """Rankings: a group lies in one partition."""
 
-    arguments = ("X", "y", "sample_weight", "groups")
-
-    def survey(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Survey:
+    def survey(self, X: Any, y: Any, sample_weight: Any, groups: Any, propensity: Any) -> Survey:
         if not count_examples("X", X):
             return EMPTY
-        _, inputs, risk, found, _ = self.face._problem(X, y, groups, sample_weight, part=True)
+        _, inputs, risk, found, _ = self.face._problem(X, y, groups, sample_weight, propensity, part=True)
         kind, ids = _kind(inputs, found["feature_names_in_"]), GroupIds(groups, inputs.shape[0])
         order = np.argsort(ids.sizes, kind="stable")  # as the problem has them
-        shown = found, ids.ids[order], ids.sizes[order]
+        shown = found, ids.ids[order], ids.sizes[order], float(np.max(y))
         return Survey(risk.n_examples, float(risk.weights.sum()), _size(inputs), kind, shown)
 
     def settle(self, surveys: list[Survey]) -> None:
         self.hypothesis = self.face._make_hypothesis()
         self.total = sum(survey.weight for survey in surveys)
         some = [(i, survey.found) for i, survey in enumerate(surveys) if survey.examples]
-        self.found = some[0][1][0]
+        self.loss = self.face._ranking_loss(self.face.loss).bind_codes(np.array([found[3] for _, found in some]))
+        self.found = some[0][1][0] | {"loss_": self.loss}
         self.ids = ids = together([found[1] for _, found in some])
         owner = np.repeat([i for i, _ in some], [len(found[1]) for _, found in some])
         _, first, of = np.unique(ids, return_index=True, return_inverse=True)
@@ -111,7 +119,7 @@ class GroupsPlan(Plan):
         if len(split):
             i = split[0]
             raise ValueError(
-                f"The group {ids[i]!r} has rows in partition {owner[first][of][i]} and in partition {owner[i]}: a group lies in one partition; "
+                f"The group {ids[i].item()!r} has rows in partition {owner[first][of][i]} and in partition {owner[i]}: a group lies in one partition; "
                 "set_index on the groups, or repartition by them."
             )
 
@@ -119,12 +127,12 @@ class GroupsPlan(Plan):
         sizes = np.concatenate([survey.found[2] for survey in surveys if survey.examples])
         return sizes, (self.ids, sizes)
 
-    def read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Any, Any]:
+    def read(self, X: Any, y: Any, sample_weight: Any, groups: Any, propensity: Any) -> tuple[Any, Any]:
         from ..objectives import Groups
 
         if not count_examples("X", X):
             return None, Groups([], np.zeros(0), part=True)
-        _, inputs, risk, _, _ = self.face._problem(X, y, groups, sample_weight, part=True)
+        _, inputs, risk, _, _ = self.face._problem(X, y, groups, sample_weight, propensity, True, self.loss)
         return inputs, Groups(risk.batches, risk.weights / self.total, part=True)
 
 
@@ -172,8 +180,6 @@ class MatchingsPlan(Plan):
 
 class SequencesPlan(Plan):
     """Sequences and trees: an example is an item of a bag."""
-
-    arguments = ("X", "y", "sample_weight", "parents")
 
     def __init__(self, face: Any):
         super().__init__(face)

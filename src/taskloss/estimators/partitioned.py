@@ -35,7 +35,6 @@ class Plan:
     Both run where the partition lies. `settle`, here, makes of all surveys what `read` needs, and what the estimator keeps.
     """
 
-    arguments: tuple[str, ...] = ("X", "y", "sample_weight")
     hypothesis: Hypothesis
     found: dict[str, Any]
 
