@@ -12,6 +12,7 @@ from . import hypotheses, losses, margins, metrics, model_files, polytopes, prog
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
+from .diagnosis import Diagnosis, diagnose
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -25,7 +26,9 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .estimators.recalibrated import Recalibrated
 from .estimators.tuned import TunedDecisionCV
+from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
@@ -37,17 +40,21 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Diagnosis",
     "KernelPredictor",
+    "LossMonitor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "Packed",
     "Ranker",
+    "Recalibrated",
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
     "TunedDecisionCV",
     "decide",
+    "diagnose",
     "estimate_prior",
     "example_costs",
     "expected_loss",

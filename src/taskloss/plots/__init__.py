@@ -17,6 +17,7 @@ from .paper import (
     thresholds_figure,
     zero_one_figure,
 )
+from .reliability import LossReliabilityDisplay
 from .structures import MatchingDisplay, RankingDisplay, SequenceRibbonDisplay
 from .surrogates import SurrogateDisplay, surrogates_figure
 
@@ -25,6 +26,7 @@ __all__ = [
     "DecisionRegionDisplay",
     "Display",
     "ExpectedCostDisplay",
+    "LossReliabilityDisplay",
     "MatchingDisplay",
     "OrdinalThresholdDisplay",
     "RankingDisplay",
