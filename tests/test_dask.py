@@ -187,3 +187,47 @@ def test_fit_is_the_same(name, client):
         assert close(one.theta_, two.theta_, share)
     test = {k: v for k, v in case.data.items() if k in ("X", "groups", "parents")}
     assert all(np.array_equal(a, b) for a, b in zip(one.predict(**test), two.predict(**test), strict=True))
+
+
+def computed(value):
+    return value.compute()
+
+
+LAZY = {
+    "multinomial": ["predict", "predict_moments", "predict_proba", "predict_log_proba", "expected_loss", "decision_function", "predict_scores"],
+    "costs": ["predict", "predict_moments", "expected_loss"],
+    "sparse": ["predict", "predict_moments"],
+    "sets": ["predict", "predict_proba"],
+    "named sets": ["predict", "expected_loss"],
+    "rankings": ["predict", "predict_moments", "expected_loss"],
+    "sequences": ["predict", "predict_proba", "expected_loss", "predict_marginals"],
+    "trees": ["predict", "expected_loss"],
+    "matchings": ["predict", "predict_moments", "expected_loss"],
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_predictions_are_lazy_and_the_same(name, client):
+    case = CASES[name]
+    model, parted = fitted(case.face, case.data), case.parted()
+    inputs = [k for k in ("X", "groups", "parents") if k in case.data]
+    for method in LAZY[name]:
+        one = getattr(model, method)(**{k: case.data[k] for k in inputs})
+        two = getattr(model, method)(**{k: parted[k] for k in inputs})
+        assert two.__dask_graph__()  # nothing is computed yet
+        found = computed(two)
+        if method == "expected_loss" and "groups" in inputs:  # of partitions in turn
+            one, found = np.sort(one), np.sort(found)
+        assert len(one) == len(found)
+        same = np.allclose if np.asarray(one[0]).dtype.kind == "f" else np.array_equal
+        assert all(same(a, b) for a, b in zip(one, found, strict=True)), method
+    score = model.score(**{k: v for k, v in parted.items()})
+    assert score.shape == ()
+    assert np.isclose(float(computed(score)), model.score(**case.data), rtol=1e-12)
+
+
+def test_costs_per_example_go_with_their_partition(client):
+    case = CASES["multinomial"]
+    model, X = fitted(case.face, case.data), case.data["X"]
+    costs = np.random.default_rng(2).random((N, 5))
+    assert np.array_equal(computed(model.predict(case.part(X), costs=case.part(costs))), model.predict(X, costs=costs))
