@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},
     "data": {"losses", "polytopes"},
     "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
-    "distributed": set(),
+    "distributed": {"data"},
 }
 
 

@@ -125,7 +125,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
         checkpoint: a path at which the best parameters so far are kept during the fit, and from which it goes on where the file is there.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight}
             return fit_partitioned(self, RowsPlan(self), given, validation, checkpoint)
         self._check_numbers()

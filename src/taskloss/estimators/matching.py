@@ -83,7 +83,7 @@ class Matcher(GroupedEstimator):
         validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
         checkpoint: as in `TaskLossEstimator.fit`.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight}
             return fit_partitioned(self, MatchingsPlan(self), given, validation, checkpoint)
         self._solve(*self._problem(X, y, sample_weight), validation, checkpoint)

@@ -100,7 +100,7 @@ class Ranker(GroupedEstimator):
         """
         if propensity is not None and validation is not None:
             raise ValueError("validation has no propensities: leave it out, so that groups of this fit are held out.")
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             ids = partitioned_ids(groups, group, qid)
             given = {"X": X, "y": y, "sample_weight": sample_weight, "groups": ids, "propensity": propensity}
             return fit_partitioned(self, GroupsPlan(self), given, validation, checkpoint)
