@@ -62,7 +62,8 @@ MAY_IMPORT = {
     "theory": {"losses", "polytopes", "surrogates", "plots"},  # plots: what `plot` draws, when asked for
     "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},
     "data": {"losses", "polytopes"},
-    "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data"},
+    "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
+    "distributed": set(),
 }
 
 
@@ -82,7 +83,7 @@ def test_no_folder_looks_over_its_walls(folder):
 
 def test_import_is_light():
     """Nothing compiles or plots at import, and the optional libraries stay out."""
-    code = "import sys, taskloss; print([m for m in ('numba', 'matplotlib', 'torch', 'cvxpy', 'lightgbm') if m in sys.modules])"
+    code = "import sys, taskloss; print([m for m in ('numba', 'matplotlib', 'torch', 'cvxpy', 'lightgbm', 'dask') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
