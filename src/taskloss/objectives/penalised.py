@@ -12,7 +12,7 @@ from ..hypotheses.base import Hypothesis, Inputs, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
 from ..solvers.base import RidgeForm
-from .fused import whole_pass
+from .fused import chain_pass, whole_pass
 from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction
 from .ridge import ridge_form
 from .scores import Curvature, ScoreRisk
@@ -30,6 +30,8 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
+
+_ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
@@ -73,6 +75,7 @@ class PenalisedRisk:
         executor: Executor | None = None,
     ):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
+        self.single = False  # whether compiled passes may compute in single precision
         self.start = hypothesis.start(inputs, risk.start())
         self.penalised = hypothesis.penalised(inputs, self.start)[:, None]
         free = None if risk.row_codes is None else hypothesis.free(inputs, self.start, risk.row_codes)
@@ -89,6 +92,9 @@ class PenalisedRisk:
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
+        self.chains = chain_pass(hypothesis, inputs, risk, self.free, self.start.shape, self.executor) if here else None
+        if self.chains is not None:
+            self.refresh = 30
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
 
     # -- the solver's layout: one column for each independent problem, of the entries that are fitted ----------------
@@ -175,6 +181,9 @@ class PenalisedRisk:
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         """f, one number per column, and its gradient."""
+        found = None if self.chains is None else self.chains(theta, self.single)
+        if found is not None:
+            return found[0] + self.alpha / 2 * self._squares(theta), self._penalise(found[1], theta)
         coefficients = self._coefficients(self._spread(theta))
 
         def plain(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
@@ -204,8 +213,9 @@ class PenalisedRisk:
         """gradient + alpha theta on what is penalised, in the solver's layout, and in place where that is possible."""
         gradient = np.asarray(gradient, dtype=float)
         if self.free is not None:
-            return self.flatten(gradient) + self.alpha * self._free_penalised * theta
-        full = self.unflatten(theta)
+            gradient = gradient if gradient.shape == theta.shape else self.flatten(gradient)
+            return gradient + self.alpha * self._free_penalised * theta
+        full, gradient = self.unflatten(theta), gradient.reshape(self.start.shape)
         for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
             gradient[rows] += (self.alpha * self.penalised[rows]) * full[rows]
         return self.flatten(gradient)
@@ -247,6 +257,8 @@ class PenalisedRisk:
         flat), with a low-rank correction where curvatures vary and that pays. After some evaluations it is that of the
         Hessian's diagonal blocks, once these cost no more than the evaluations did: at worst the work is doubled.
         """
+        if self.chains is not None:
+            return self._rooted(theta)
         if not self.risk.curved:
             return lambda g: g
         hypothesis, theta = self.hypothesis, self.unflatten(theta)
@@ -286,6 +298,19 @@ class PenalisedRisk:
                     apply, theta, z, own, moments, self.alpha, hypothesis.fit_intercept, directions
                 )
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
+
+    def _rooted(self, theta: Array) -> Preconditioner:
+        """A power of the Hessian's diagonal below one: all of it helps at first, and at the end it hurts.
+
+        The gradient of the risk lies in the span of the rows, and so do the minimiser and steps along gradients. A diagonal leads out of
+        that span, into directions that the penalty alone brings back.
+        """
+        assert self.chains is not None
+        found = self.chains(theta, self.single, squared=True)
+        if found is None:
+            return lambda g: g
+        scale = (np.maximum(found[1], 0) + self.alpha) ** -_ROOT
+        return lambda g: scale * g
 
     def _blocks(self, theta: Array, evaluations: int) -> Preconditioner | None:
         """The inverse of the Hessian's blocks, from as many rows as the evaluations so far have paid for; None for too few."""
