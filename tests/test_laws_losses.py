@@ -7,10 +7,14 @@ from tests.parts import assert_obeys, every_law, every_loss, label
 from taskloss.losses import (
     Absolute,
     Abstain,
+    ChainCost,
+    ChainHamming,
     CostMatrix,
     Hamming,
     Listed,
     Loss,
+    SequenceZeroOne,
+    SpanCosts,
     Squared,
     Tabular,
     TreeDistance,
@@ -170,3 +174,23 @@ def test_names_keep_their_types():
     tree = {1: "root", "a": "root", (2, "b"): "root"}
     loss = TreeDistance(tree)
     assert set(loss.label_names().tolist()) == {1, "a", (2, "b")}
+
+
+def test_bounds_of_sequences_of_any_length():
+    """Where losses are normalised they have bounds without a length, which hold for every length; where not, there are none."""
+    rng = np.random.default_rng(0)
+    unary, pairwise = rng.normal(size=(2, 2)), rng.normal(size=(2, 2, 2, 2))
+    for make in (
+        lambda length: ChainCost(unary, pairwise, length, normalise=True),
+        lambda length: ChainHamming(2, length, weights=[1.0, 3.0, 0.5], state_weights=[1.0, 2.0]),
+        lambda length: ChainHamming(2, length),
+        lambda length: SequenceZeroOne(2, length),
+    ):
+        low, high = make(None).bounds()
+        for length in (1, 2, 3):
+            found = make(length).matrix()
+            assert low - 1e-12 <= found.min()
+            assert found.max() <= high + 1e-12
+    for loss in (ChainCost(unary), ChainHamming(2, normalise=False), SpanCosts(labels=["B-a", "O"])):
+        with pytest.raises(ValueError, match="has no bound"):
+            loss.bounds()

@@ -91,6 +91,9 @@ class Ranking(Loss):
         np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[-1]), order.shape), axis=-1)
         return ranks
 
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def outputs(self) -> np.ndarray:
         from ..polytopes.birkhoff import Birkhoff
 
