@@ -555,3 +555,15 @@ def test_the_level_of_a_test_is_that_of_its_promise():
     level, error = aim(steps, Promise(0.1))
     assert level == pytest.approx(0.09)
     assert 0.1 < error < 0.3
+
+
+def test_the_picture_is_what_was_found():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    model, _, _, X, y, _ = case("labels/abstain")
+    controller = tl.RiskController(model, target_level=0.4, confidence_level=0.8).calibrate(X, y)
+    display = controller.plot()
+    np.testing.assert_array_equal(display.axes_[0, 0].lines[0].get_ydata(), controller.risks_)
+    np.testing.assert_array_equal(display.axes_[1, 0].lines[0].get_ydata(), controller.amounts_)
+    assert display.valid.sum() == len(controller.valid_predict_params_) > 0
+    matplotlib.pyplot.close("all")

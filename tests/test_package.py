@@ -59,8 +59,10 @@ MAY_IMPORT = {
     },  # solvers: what a fit ended with; torch: when asked for
     "solvers": set(),
     "objectives": {"surrogates", "polytopes", "hypotheses", "solvers", "_compiled"},
-    "theory": {"losses", "polytopes", "surrogates"},
+    "theory": {"losses", "polytopes", "surrogates", "plots"},  # plots: what `plot` draws, when asked for
+    "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},
     "data": {"losses", "polytopes"},
+    "control": {"losses", "polytopes", "data", "estimators", "plots", "_compiled"},
     "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data"},
 }
 

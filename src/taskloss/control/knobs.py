@@ -40,7 +40,7 @@ class Knob:
 
     def __init__(self, face: Any, loss: Any, bounds: tuple[float, float] | None = None):
         self.face, self.loss = face, loss
-        self.low, self.high = loss.bounds() if bounds is None else bounds
+        self.low, self.high = loss.range() if bounds is None else bounds
 
     @property
     def top(self) -> float:
@@ -134,8 +134,8 @@ class AbstainFromRows(Abstain):
                 raise ValueError(
                     f"{self.loss.function!r} is a function, which may be larger on labels that are still to come: give bounds=(least, largest)."
                 )
-            bounds = self.loss.function.loss.bounds()
-        self.low, self.high = self.loss.bounds() if bounds is None else bounds
+            bounds = self.loss.function.loss.range()
+        self.low, self.high = self.loss.range() if bounds is None else bounds
 
     def decided(self, X: Any, params: dict[str, Any]) -> tuple[np.ndarray, Any]:
         z = self.face.predict(X, loss=self.given, **params)

@@ -11,7 +11,10 @@ from .bounds import binomial, hoeffding_bentkus
 from .steps import Steps
 
 GRID = 1000  # thresholds compared where none are given
-_STARTS = 2.0 ** np.arange(-2, 4)  # thresholds, in units of the level, at which a sequence of tests begins anew
+# Thresholds, in units of the level, at which a sequence of tests begins, and their shares of the error. If expectations are right, the risk of what is
+# expected to cost at most the level is below it, and not by much: half of the error is for that threshold. Others are for models that are too sure, or not enough.
+_STARTS = np.array([2.0**-8, 2.0**-6, 2.0**-4, 0.25, 1.0, 2.0, 4.0, 8.0, np.inf])
+_SHARES = np.where(_STARTS == 1, 0.5, 0.5 / (len(_STARTS) - 1))
 _SHARE = 0.1  # of the level, given up for the error of a test where the promise is in expectation
 BOUNDS = ("auto", "hoeffding-bentkus", "wsr")
 
@@ -135,8 +138,7 @@ def _tested(
     own = np.zeros(len(thresholds))
     if steps.partial and promise.over == "answers":
         starts = np.searchsorted(thresholds, steps.low + (level - steps.low) * _STARTS)
-        starts = np.unique(np.append(np.minimum(starts, len(own) - 1), len(own) - 1))
-        own[starts] = error / len(starts)
+        np.add.at(own, np.minimum(starts, len(own) - 1), error * _SHARES)
     else:
         own[0] = error
     even = np.ptp(steps.weights) == 0

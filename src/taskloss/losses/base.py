@@ -134,10 +134,10 @@ class Loss(Part):
         worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
         return worst if costs is None else worst + self.price(z, costs)
 
-    def bounds(self) -> tuple[float, float]:
-        """The least and the largest loss that any output can have with any label."""
-        matrix = self.matrix()
-        return float(matrix.min()), float(matrix.max())
+    def range(self) -> tuple[float, float]:
+        """The least and the largest loss."""
+        table = self.matrix()
+        return float(table.min()), float(table.max())
 
     def by_part(self, z: Array, y: Array) -> np.ndarray:
         """The loss as a sum over the parts of an output, such as the labels of a set: one number for each."""

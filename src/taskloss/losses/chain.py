@@ -174,18 +174,13 @@ class ChainCost(SequenceLoss):
         self._position_weights(forest)
         super().check(forest, classes)
 
-    def bounds(self) -> tuple[float, float]:
-        known = self.length is not None or self.parents is not None
-        if not (self.normalise or known):
-            return super().bounds()  # which says so
+    def range(self) -> tuple[float, float]:
+        if not self.normalise or self.length is not None or self.parents is not None:
+            return super().range()
         unary, pairwise = self._unary(), self._pairwise()
-        forest = Forest.copies(self.tree()._parents(), 1) if known else None
-        weights = np.ones(1) if forest is None else self._position_weights(forest)
-        low, high = (float(end) * weights.sum() for end in (unary.min(), unary.max()))
-        if pairwise is not None:
-            # Without a length, T - 1 edges of T are less than one.
-            steps = 1.0 if forest is None else weights[forest.children].sum()
-            low, high = low + steps * min(pairwise.min(), 0.0), high + steps * max(pairwise.max(), 0.0)
+        low, high = float(unary.min()), float(unary.max())
+        if pairwise is not None:  # T - 1 edges of T are less than one
+            low, high = low + min(float(pairwise.min()), 0.0), high + max(float(pairwise.max()), 0.0)
         return low, high
 
     # -- packed ------------------------------------------------------------------------------------------------------
@@ -304,8 +299,8 @@ class ChainHamming(ChainCost):
             raise ValueError(f"state_weights must be {k} finite numbers that are not negative, one per state.")
         return (1 - np.eye(k)) * scale
 
-    def bounds(self) -> tuple[float, float]:
-        low, high = super().bounds()
+    def range(self) -> tuple[float, float]:
+        low, high = super().range()
         if self.weights is None or self.length is not None or self.parents is not None:
             return low, high
         return low, high * float(np.max(self.weights))
@@ -358,7 +353,7 @@ class SequenceZeroOne(SequenceLoss):
             raise ValueError(f"{what} holds a sequence with a forbidden transition.")
         return place
 
-    def bounds(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float]:
         return 0.0, 1.0
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:

@@ -88,7 +88,7 @@ class Hamming(Loss):
         worst = np.full(len(z), self._weights().sum())
         return worst if costs is None else worst + self.price(z, costs)
 
-    def bounds(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float]:
         return 0.0, float(self._weights().sum())
 
     def by_part(self, z: Array, y: Array) -> np.ndarray:

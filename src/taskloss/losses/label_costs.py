@@ -91,9 +91,9 @@ class LabelCosts(Hamming):
         worst = self._rows(z).max(-1).sum(-1)
         return worst if costs is None else worst + self.price(z, costs)
 
-    def bounds(self) -> tuple[float, float]:
-        tables = self.tables()
-        return float(tables.min((1, 2)).sum()), float(tables.max((1, 2)).sum())
+    def range(self) -> tuple[float, float]:
+        each = self.tables().reshape(-1, 4)
+        return float(each.min(1).sum()), float(each.max(1).sum())
 
     def by_part(self, z: Array, y: Array) -> np.ndarray:
         rows, y = self._rows(z), self._check(y, "labels").astype(np.int64)

@@ -95,7 +95,7 @@ class MatchingHamming(Loss):
         z = assign(tables, self.outliers)
         return np.where(z == polytope.columns, -1, z).reshape(*mu.shape[:-1], polytope.n_rows)
 
-    def bounds(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float]:
         return 0.0, 1.0
 
     def by_part(self, z: Array, y: Array) -> np.ndarray:

@@ -103,12 +103,12 @@ class SequenceLoss(Loss):
 
         return SequenceScorer(self)
 
-    def bounds(self) -> tuple[float, float]:
+    def range(self) -> tuple[float, float]:
         if self.length is None and self.parents is None:
             raise ValueError(
                 f"{self!r} has no bound, as sequences may be of any length: normalise it, or give it length=..."
             )
-        return super().bounds()
+        return super().range()
 
     # -- the same on packed sequences --------------------------------------------------------------------------------
 

@@ -188,8 +188,8 @@ class SpanCosts(SequenceZeroOne):
             raise ValueError(f"The labels have no tag O for what is outside of spans: {tags.labels.tolist()}.")
         self._prices(tags)
 
-    def bounds(self) -> tuple[float, float]:
-        return SequenceLoss.bounds(self)  # spans are counted
+    def range(self) -> tuple[float, float]:
+        return SequenceLoss.range(self)  # spans are counted
 
     # -- sequences that are listed -----------------------------------------------------------------------------------
 

@@ -73,9 +73,10 @@ def one_byte(loss: Loss) -> None:
 
 
 def largest(loss: Loss) -> None:
-    """worst(z) is the largest loss of each output."""
-    z = loss.outputs()
-    close(loss.worst(z), loss.matrix().max(1), "worst(z)")
+    """worst(z) is the largest loss of each output, and range() the least and the largest of all."""
+    z, table = loss.outputs(), loss.matrix()
+    close(loss.worst(z), table.max(1), "worst(z)")
+    close(np.array(loss.range()), np.array([table.min(), table.max()]), "range()")
 
 
 def priced(loss: Loss) -> list[np.ndarray]:
@@ -113,27 +114,6 @@ def costs(loss: Loss) -> None:
             )
 
 
-def within_bounds(loss: Loss) -> None:
-    """bounds() holds for every output and label."""
-    matrix, (low, high) = loss.matrix(), loss.bounds()
-    holds(
-        (matrix >= low - 1e-9) & (matrix <= high + 1e-9),
-        f"losses go from {matrix.min():g} to {matrix.max():g}, and bounds() says {low:g} to {high:g}",
-    )
-
-
-def parts(loss: Loss) -> None:
-    """by_part adds up to the loss."""
-    z, y = _pairs(loss)
-    try:
-        found = loss.by_part(z, y)
-    except ValueError:
-        found = None
-    applies(found is not None, "the loss is no sum over the parts of an output")
-    assert found is not None
-    close(found.sum(-1), loss(z, y), "the sum of by_part(z, y)")
-
-
 LAWS: dict[str, Law] = {
     "decomposition": decomposition,
     "expected loss": expected_loss,
@@ -141,8 +121,6 @@ LAWS: dict[str, Law] = {
     "hull": hull,
     "one byte": one_byte,
     "largest": largest,
-    "bounds": within_bounds,
-    "parts": parts,
     "costs": costs,
 }
 

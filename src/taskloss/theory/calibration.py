@@ -282,7 +282,7 @@ class Calibration:
 
     def plot(self, ax: Any = None, points: int = 41) -> Any:
         """zeta_h with its bounds and its envelope (needs matplotlib); returns the axes."""
-        from .plots import calibration_plot
+        from ..plots.curves import calibration_plot
 
         return calibration_plot(self, ax, points)
 

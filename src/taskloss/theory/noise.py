@@ -165,7 +165,7 @@ class MarginDistribution:
 
     def plot(self, ax: Any = None) -> Any:
         """The distribution of margins with its band (needs matplotlib); returns the axes."""
-        from .plots import margins_plot
+        from ..plots.curves import margins_plot
 
         return margins_plot(self, ax)
 
@@ -221,11 +221,11 @@ def margin_distribution(
     mu = np.asarray(mu, dtype=float)
     if mu.ndim != 2 or not len(mu) or not np.isfinite(mu).all():
         raise ValueError(f"The moments must be finite, one row per input and at least one, got shape {mu.shape}.")
-    margins, distances = _margins(judge, mu)
+    margins, distances = margins_of(judge, mu)
     return MarginDistribution(np.sort(margins), distances, confidence, error)
 
 
-def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
+def margins_of(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """gamma and the l2 distance to the nearest tie, for each row of moments."""
     if loss.coordinatewise:
         return _coordinatewise_margins(loss, mu)
@@ -253,7 +253,7 @@ def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, 
 
 
 def _coordinatewise_margins(loss: Loss, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`_margins` without listing label sets: the second best differs in one label, and so does the nearest tie."""
+    """`margins_of` without listing label sets: the second best differs in one label, and so does the nearest tie."""
     size = loss.polytope.size
     if mu.shape[1] != size:
         raise ValueError(f"The moments have {mu.shape[1]} columns, and {loss!r} needs {size}.")
