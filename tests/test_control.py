@@ -561,7 +561,7 @@ def test_the_picture_is_what_was_found():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")
     model, _, _, X, y, _ = case("labels/abstain")
-    controller = tl.RiskController(model, target_level=0.4, confidence_level=0.8).calibrate(X, y)
+    controller = tl.RiskController(model, target_level=0.6, confidence_level=0.8).calibrate(X, y)
     display = controller.plot()
     np.testing.assert_array_equal(display.axes_[0, 0].lines[0].get_ydata(), controller.risks_)
     np.testing.assert_array_equal(display.axes_[1, 0].lines[0].get_ydata(), controller.amounts_)
