@@ -51,7 +51,10 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "MultilabelClassifier": (tl.MultilabelClassifier(), {"X": X, "y": SETS, "sample_weight": WEIGHTS}),
     "DecodedClassifier": (tl.DecodedClassifier(), {"X": X, "y": NAMES, "sample_weight": WEIGHTS}),
     "KernelPredictor": (tl.KernelPredictor(), {"X": X, "y": NAMES, "sample_weight": WEIGHTS}),
-    "Ranker": (tl.Ranker(solver=ASGD(step=0.1)), {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS}),
+    "Ranker": (
+        tl.Ranker(tl.losses.DCG(top=2), solver=ASGD(step=0.1)),
+        {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS, "propensity": np.linspace(0.2, 1, 12)},
+    ),
     "Matcher": (tl.Matcher(), {"X": PAIRS, "y": MATCHINGS, "sample_weight": WEIGHTS[:5]}),
     "TreeTagger": (tl.TreeTagger(), {"X": TREES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
     "TunedDecisionCV": (
@@ -66,7 +69,7 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 # What predict takes beside X, where an estimator has it.
 OF_PREDICT: dict[str, dict[str, Any]] = {
-    "Ranker": {"groups": GROUPS, "loss": "ndcg"},
+    "Ranker": {"groups": GROUPS, "loss": tl.losses.DCG(top=2, at=1)},
     "Matcher": {"loss": "matching-hamming", "costs": [np.ones((3, 3)) for _ in PAIRS]},
     "SequenceTagger": {"loss": "chain-hamming"},
     "TreeTagger": {"loss": "chain-hamming"},

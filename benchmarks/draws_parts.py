@@ -246,6 +246,26 @@ def _decision(name: str) -> Callable[[Draw], Call]:
     return made
 
 
+def _monitor(draw: Draw) -> Call:
+    model = _model()
+    rows = np.tile(X, (4, 1))
+    made = {"X_ref": rows, "y_ref": np.tile(NAMES, 4), "level": 0.05, "bounds": (0, 1), "keep": 9}
+    made, good = draw.arguments(**made), draw.arguments(X=X[:4], ids=["p", "q", "r", "s"])
+    labelled = draw.arguments(y=NAMES[:4]) if draw.rng.random() < 0.5 else {"y": NAMES[:4]}
+
+    def call() -> None:
+        monitor = tl.LossMonitor(model, made.pop("X_ref"), made.pop("y_ref"), **made)
+        monitor.update(**good)
+        monitor.label(**labelled)
+
+    return call
+
+
+@cache
+def _model() -> Any:
+    return tl.CostSensitiveClassifier().fit(X, NAMES)
+
+
 def _metric(draw: Draw) -> Call:
     part = _altered(draw, draw.pick(m for m in _examples(Metric) if "classes" in m.kinds))
     given = draw.arguments(y_true=Y, y_pred=Y[::-1].copy(), sample_weight=np.ones(12), labels=[0, 1, 2])
@@ -266,6 +286,7 @@ def _model_file(draw: Draw) -> Call:
 
 
 PARTS: dict[str, Callable[[Draw], Call]] = {
+    "LossMonitor": _monitor,
     "losses": _loss,
     "surrogates": _surrogate,
     "margins": _margin,

@@ -28,6 +28,7 @@ from .estimators import (
 )
 from .estimators.recalibrated import Recalibrated
 from .estimators.tuned import TunedDecisionCV
+from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "DecodedClassifier",
     "Diagnosis",
     "KernelPredictor",
+    "LossMonitor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",

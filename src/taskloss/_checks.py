@@ -259,7 +259,7 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
         check_flag,
     ),
     **dict.fromkeys(["radius", "beta", "lr"], _positive),
-    **dict.fromkeys(["step", "cap"], _or_none(check_number, above=0)),
+    **dict.fromkeys(["step", "cap", "top"], _or_none(check_number, above=0)),
     **dict.fromkeys(["low", "coef0"], check_number),
     **dict.fromkeys(["unary", "pairwise", "allowed", "state_weights"], _or_none(real_array)),
     "factors": lambda name, value: _polytopes(name, value),

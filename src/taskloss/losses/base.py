@@ -134,6 +134,11 @@ class Loss(Part):
         worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
         return worst if costs is None else worst + self.price(z, costs)
 
+    def range(self) -> tuple[float, float]:
+        """The least and the largest loss."""
+        table = self.matrix()
+        return float(table.min()), float(table.max())
+
     # -- the users' own names ----------------------------------------------------------------------------------------
 
     def label_names(self) -> np.ndarray | None:

@@ -120,6 +120,9 @@ class FBeta(Loss):
     def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         return np.ones(len(z)) if costs is None else 1 + self.price(z, costs)
 
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def probabilities(self, mu: Array) -> np.ndarray:
         """P(y_j = 1), label by label: the sums over sizes."""
         polytope = self.polytope

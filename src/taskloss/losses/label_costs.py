@@ -91,3 +91,7 @@ class LabelCosts(Hamming):
     def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         worst = self._rows(z).max(-1).sum(-1)
         return worst if costs is None else worst + self.price(z, costs)
+
+    def range(self) -> tuple[float, float]:
+        each = self.tables().reshape(-1, 4)
+        return float(each.min(1).sum()), float(each.max(1).sum())

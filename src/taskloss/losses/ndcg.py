@@ -1,10 +1,10 @@
-"""Rankings: NDCG and precision at the top."""
+"""Rankings: NDCG, DCG and precision at the top."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from .base import Array, Loss
 class Ranking(Loss):
     """A loss over the orders of n_items items. y: a relevance per item, not negative. z: a rank per item, 0 at the top.
 
-    L(z, y) = 1 - sum_j D[z_j] phi_j(y): psi(z)_j = -D[z_j], c = 1, and decoding is a sort of the moments, ties to the
+    L(z, y) = c - sum_j D[z_j] phi_j(y): psi(z)_j = -D[z_j], and decoding is a sort of the moments, ties to the
     first item, whatever the weights D of the positions, as long as they do not increase.
     """
 
     kind = "ranking"
+    itemwise: ClassVar[bool] = True  # phi_j depends on y_j alone
     at: int | None
     n_items: int | None
 
@@ -81,7 +82,16 @@ class Ranking(Loss):
         return 1.0
 
     def __call__(self, z: Array, y: Array) -> np.ndarray:
-        return 1 - (self.weights[self._ranks(z)] * self.phi(y)).sum(-1)
+        return self.constant - (self.weights[self._ranks(z)] * self.phi(y)).sum(-1)
+
+    def seen_through(self, phi: Array, propensity: Array) -> np.ndarray:
+        """phi over the propensities with which its items were seen: unbiased for phi where each item has its own gain."""
+        if not self.itemwise:
+            raise ValueError(
+                f"propensity corrects losses that are affine in the gains, and {self!r} divides these by the best DCG of the "
+                "group, which clicks over propensities do not estimate without bias: use loss=DCG(...) or PrecisionAt(...)."
+            )
+        return phi / propensity
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         if costs is not None:
@@ -108,7 +118,57 @@ class Ranking(Loss):
         )
 
 
-class NDCG(Ranking):
+class Cumulative(Ranking):
+    """A loss made of gains G(y_j) and discounts D.
+
+    gain G: "exponential" (2^y - 1, as in LightGBM and LETOR), "linear" (y, as in scikit-learn) or a function of an
+    array. discount D: "log2" (1 / log2(2 + position)) or a function of the positions 0, 1, ... that does not increase;
+    it is scaled to D_0 = 1. at: the number of positions that count.
+    """
+
+    integral_phi = False
+    gain: str | Callable[[Array], Array]
+    discount: str | Callable[[Array], Array]
+
+    @property
+    def weights(self) -> np.ndarray:
+        m = self._size()
+        positions = np.arange(m)
+        if callable(self.discount):
+            d = real_array("discount", self.discount(positions), "a function that gives numbers")
+        elif self.discount == "log2":
+            d = 1 / np.log2(2.0 + positions)
+        else:
+            raise ValueError(f"discount must be 'log2' or a function of the positions, got {self.discount!r}.")
+        if d.shape != (m,) or not np.isfinite(d).all() or d[0] <= 0 or (np.diff(d) > 0).any() or d[-1] < 0:
+            raise ValueError(
+                "discount must give each position a finite weight that is not negative, above zero at the top and never increasing."
+            )
+        return np.where(positions < (m if self.at is None else self.at), d / d[0], 0.0)
+
+    def gains(self, y: Array) -> np.ndarray:
+        """G(y)."""
+        if callable(self.gain):
+            g = real_array("gain", self.gain(y), "a function that gives numbers")
+        elif self.gain == "exponential":
+            with np.errstate(over="ignore"):
+                g = np.exp2(y) - 1
+        elif self.gain == "linear":
+            g = np.asarray(y, dtype=float)
+        else:
+            raise ValueError(f"gain must be 'exponential', 'linear' or a function of the relevance, got {self.gain!r}.")
+        if g.shape != np.shape(y):
+            raise ValueError(
+                f"gain must give a number for each relevance, but made shape {g.shape} of shape {np.shape(y)}: compute it elementwise."
+            )
+        if not np.isfinite(g).all() or (g < 0).any():
+            raise ValueError(
+                "The gains of this relevance are negative or not finite: scale the grades or choose another gain."
+            )
+        return g
+
+
+class NDCG(Cumulative):
     """One less the normalised discounted cumulative gain: 1 - sum_j D[z_j] G(y_j) / N(y), N(y) the best order's sum.
 
     gain G: "exponential" (2^y - 1, as in LightGBM and LETOR), "linear" (y, as in scikit-learn) or a function of an
@@ -123,7 +183,7 @@ class NDCG(Ranking):
     """
 
     name = "ndcg"
-    integral_phi = False
+    itemwise = False
 
     def __init__(
         self,
@@ -147,51 +207,81 @@ class NDCG(Ranking):
         return (NDCG, self.gain, self.discount, self.at, self.empty)
 
     @property
-    def weights(self) -> np.ndarray:
-        m = self._size()
-        positions = np.arange(m)
-        if callable(self.discount):
-            d = real_array("discount", self.discount(positions), "a function that gives numbers")
-        elif self.discount == "log2":
-            d = 1 / np.log2(2.0 + positions)
-        else:
-            raise ValueError(f"discount must be 'log2' or a function of the positions, got {self.discount!r}.")
-        if d.shape != (m,) or not np.isfinite(d).all() or d[0] <= 0 or (np.diff(d) > 0).any() or d[-1] < 0:
-            raise ValueError(
-                "discount must give each position a finite weight that is not negative, above zero at the top and never increasing."
-            )
-        return np.where(positions < (m if self.at is None else self.at), d / d[0], 0.0)
-
-    @property
     def polytope(self) -> Polytope:
         return Gains(tuple(self.weights.tolist()), float(self.empty))
-
-    def gains(self, y: Array) -> np.ndarray:
-        """G(y)."""
-        if callable(self.gain):
-            g = real_array("gain", self.gain(y), "a function that gives numbers")
-        elif self.gain == "exponential":
-            with np.errstate(over="ignore"):
-                g = np.exp2(y) - 1
-        elif self.gain == "linear":
-            g = np.asarray(y, dtype=float)
-        else:
-            raise ValueError(f"gain must be 'exponential', 'linear' or a function of the relevance, got {self.gain!r}.")
-        if g.shape != np.shape(y):
-            raise ValueError(
-                f"gain must give a number for each relevance, but made shape {g.shape} of shape {np.shape(y)}: compute it elementwise."
-            )
-        if not np.isfinite(g).all() or (g < 0).any():
-            raise ValueError(
-                "The gains of this relevance are negative or not finite: scale the grades or choose another gain."
-            )
-        return g
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         HYPERPARAMETERS["empty"]("empty", self.empty)
         g, d = self.gains(self._relevance(y)), self.weights
         best = (-np.sort(-g, axis=-1) @ d)[..., None]
         return np.where(best > 0, g / np.where(best > 0, best, 1), self.empty / d.sum()).astype(dtype)
+
+
+class DCG(Cumulative):
+    """What a ranking's discounted cumulative gain lacks of the largest: sum_j D_j - sum_j D[z_j] G(y_j) / G(top).
+
+    gain, discount, at: as for NDCG. top: the largest relevance, by which gains are scaled; None takes the largest at the fit,
+    or 1 for a loss by itself. phi_j(y) = G(y_j) / G(top), M the cube [0, 1]^m. The best order sorts by expected gain, and
+    groups count by what there is to gain in them, where NDCG counts them alike. Affine in the gains of each item alone,
+    so that clicks over propensities estimate it without bias; moments fitted for one `at` serve every other.
+
+    References
+    ----------
+    Joachims, Swaminathan and Schnabel, Unbiased learning-to-rank with biased feedback, 2017.
+    Agarwal and others, A general framework for counterfactual learning-to-rank, 2019.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> loss = tl.losses.DCG(n_items=2)
+    >>> loss([[0, 1], [1, 0]], [[1, 0], [1, 0]]).round(3).tolist()
+    [0.631, 1.0]
+    """
+
+    name = "dcg"
+
+    def __init__(
+        self,
+        gain: str | Callable[[Array], Array] = "exponential",
+        discount: str | Callable[[Array], Array] = "log2",
+        at: int | None = None,
+        top: float | None = None,
+        n_items: int | None = None,
+    ):
+        self.gain = gain
+        self.discount = discount
+        self.at = at
+        self.top = top
+        self.n_items = n_items
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(n_items=3), cls("linear", at=2, top=2.0, n_items=3)]
+
+    def embedding_key(self) -> tuple[Any, ...]:
+        return (DCG, self.gain, self.top)
+
+    def bind_codes(self, y: np.ndarray) -> Self:
+        return self.with_params(top=float(y.max(initial=0)) or 1.0) if self.top is None else self
+
+    @property
+    def constant(self) -> float:
+        return float(self.weights.sum())
+
+    @property
+    def polytope(self) -> Polytope:
+        return Cube(self._size(), low=0.0)
+
+    def labels(self) -> np.ndarray:
+        """All relevances that are 0 or the largest."""
+        return super().labels() * (1 if self.top is None else self.top)
+
+    def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
+        HYPERPARAMETERS["top"]("top", self.top)
+        largest = self.gains(np.array([1.0 if self.top is None else self.top]))
+        if not largest[0] > 0:
+            raise ValueError(f"top must be a relevance whose gain is above zero, got {self.top!r}.")
+        return (self.gains(self._relevance(y)) / largest).astype(dtype)
 
 
 class PrecisionAt(Ranking):

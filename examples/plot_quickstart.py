@@ -1,0 +1,8 @@
+"""
+Name the loss
+=============
+"""
+
+import taskloss as tl
+
+print(tl.__version__)
