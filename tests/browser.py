@@ -9,16 +9,25 @@ from typing import Any
 
 import pytest
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update "
-    "--disable-sync --disable-dev-shm-usage"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
 
 
 @contextlib.contextmanager
 def chromium(profile: Any, width: int = 1100, height: int = 900) -> Iterator[Any]:
     """A driver with a fresh profile in the folder `profile`."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="Pages are tested through selenium: pip install selenium.")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="Pages are tested through selenium: pip install selenium."
+    )
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
         pytest.skip("Pages are tested in Chromium, and there is none here: apt-get install chromium chromium-driver.")

@@ -6,10 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from tests.browser import chromium, emulate, settled
 
 import taskloss as tl
-
-from tests.browser import chromium, emulate, settled
 
 NAMES = ["well", "watch & wait", "</script><b>ill"]
 COSTS = np.array([[0.0, 4, 20], [1, 0, 5], [4, 2, 0]])
@@ -50,6 +49,13 @@ def opened(driver, folder, found, width=1100, dark=False, hash_=""):
 
 def element(driver, selector):
     return driver.find_element("css selector", selector)
+
+
+def click(driver, selector):
+    found = element(driver, selector)
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", found)
+    found.click()
+    settled(driver)
 
 
 def typed(driver, field, value):
@@ -114,7 +120,9 @@ def test_labels_are_decided_as_in_python(driver, tmp_path):
     check(COSTS)
     assert np.isclose(result(driver)[1] / len(y), found.realised.value)
     cells = driver.find_elements("css selector", ".matrix input")
-    assert [cell.get_attribute("aria-label") for cell in cells][2] == f"Cost of deciding {NAMES[0]} where it is {NAMES[2]}"
+    assert [cell.get_attribute("aria-label") for cell in cells][
+        2
+    ] == f"Cost of deciding {NAMES[0]} where it is {NAMES[2]}"
     typed(driver, cells[2], 7.5)
     edited = COSTS.copy()
     edited[0, 2] = 7.5
@@ -123,8 +131,7 @@ def test_labels_are_decided_as_in_python(driver, tmp_path):
     assert cells[2].get_attribute("aria-invalid") == "true"
     check(edited)
     typed(driver, cells[2], 7.5)
-    element(driver, "#tl-person").click()
-    settled(driver)
+    click(driver, "#tl-person")
     check(edited, 5.0)
     typed(driver, element(driver, "#tl-price + input"), 0.8)
     check(edited, 0.8)
@@ -137,29 +144,26 @@ def test_labels_are_decided_as_in_python(driver, tmp_path):
     check(edited, 1.0)
     cells = driver.find_elements("css selector", ".matrix input")
     assert float(cells[2].get_attribute("value")) == 7.5
-    element(driver, "#tl-reset").click()
-    settled(driver)
+    click(driver, "#tl-reset")
     check(COSTS)
     assert "#s=" not in element(driver, "#tl-link").get_attribute("value")
     gap = np.abs(np.subtract.outer(range(3), range(3))) * 1.0
     for choice, matrix in (("same", (gap > 0) * 1.0), ("distance", gap), ("squared", gap**2), ("fitted", COSTS)):
-        element(driver, f"#tl-preset option[value={choice}]").click()
-        settled(driver)
+        click(driver, f"#tl-preset option[value={choice}]")
         check(matrix)
         assert element(driver, "#tl-preset").get_attribute("value") == choice
-    element(driver, "fieldset summary").click()
+    click(driver, "fieldset summary")
     typed(driver, element(driver, "#tl-power + input"), 2)
     typed(driver, element(driver, "#tl-high + input"), 3)
     graded = np.where(np.subtract.outer(range(3), range(3)) > 0, 3 * gap**2, gap**2)
     check(graded)
     if driver.find_elements("css selector", "#tl-more"):
         before = len(driver.find_elements("css selector", "h3 + div tbody tr"))
-        element(driver, "#tl-more").click()
+        click(driver, "#tl-more")
         assert len(driver.find_elements("css selector", "h3 + div tbody tr")) > before
         check(graded)
-    element(driver, "#tl-copy").click()
-    driver.set_script_timeout(5)
-    settled(driver)
+    click(driver, "#tl-copy")
+    assert element(driver, ".buttons [role=status]").text == "The link is copied."
     quiet(driver)
 
 
@@ -192,8 +196,7 @@ def test_abstention_is_the_person(driver, tmp_path):
         assert (result(driver)[0] == z).all()
         assert np.isclose(result(driver)[2], (z == 3).mean())
         typed(driver, element(driver, "#tl-price + input"), 0.1)
-    element(driver, "#tl-person").click()
-    settled(driver)
+    click(driver, "#tl-person")
     assert (result(driver)[0] == law.argmax(1)).all()
     assert figure(driver, "passed") == 0
     quiet(driver)
@@ -223,12 +226,12 @@ def test_label_sets_are_decided_as_in_python(driver, tmp_path):
     assert np.isclose(result(driver)[1] / len(y), found.realised.value)
     typed(driver, element(driver, "#tl-ratio + input"), 3)
     check(3 * quarter, quarter)
-    element(driver, "fieldset summary").click()
+    click(driver, "fieldset summary")
     typed(driver, driver.find_elements("css selector", ".matrix input")[3], 1)
     alarm = quarter.copy()
     alarm[1] = 1
     check(3 * quarter, alarm)
-    element(driver, "#tl-person").click()
+    click(driver, "#tl-person")
     typed(driver, element(driver, "#tl-price + input"), 0.4)
     check(3 * quarter, alarm, 0.4)
     quiet(driver)
@@ -271,7 +274,7 @@ def test_the_page_fits_and_reads_in_both_themes(driver, tmp_path, width, dark):
     first = paper()
     seen = {first}
     for _ in range(3):
-        element(driver, "#theme").click()
+        click(driver, "#theme")
         seen.add(paper())
     assert len(seen) == 2
     assert paper() == first
@@ -317,11 +320,23 @@ def test_a_keyboard_reaches_every_control(driver, tmp_path):
         "const all = [...document.querySelectorAll('a[href], button, input:not(:disabled), select, summary')]"
         ".filter((e) => e.checkVisibility()); all.forEach((e, i) => { e.dataset.place = i; }); return all.length;"
     )
-    seen = set()
+    seen, hidden = set(), []
     for _ in range(want + 20):
         driver.switch_to.active_element.send_keys("\ue004")
-        seen.add(driver.execute_script("return document.activeElement.dataset.place ?? null"))
+        place, html = driver.execute_script(HIDDEN)
+        seen.add(place)
+        hidden += [html] if html else []
     assert {int(place) for place in seen - {None}} == set(range(want))
+    assert hidden == []
+
+
+# Where the focus is, and what has it where something else lies over it.
+HIDDEN = """
+const e = document.activeElement, box = e.getBoundingClientRect();
+const over = document.elementFromPoint(box.x + box.width / 2, box.y + Math.min(box.height / 2, 20));
+const seen = !over || e === document.body || e.matches(".scroll") || e.contains(over) || over.contains(e);
+return [e.dataset.place ?? null, seen ? null : e.outerHTML.slice(0, 200)];
+"""
 
 
 # -- what needs no browser ---------------------------------------------------------------------------------------------

@@ -29,13 +29,20 @@ def explorer(found: Diagnosis) -> str:
     if not recalibrates(evidence):
         return ""
     if evidence.costs is not None:
-        return section("explorer", "Cost explorer", paragraph("Costs differ per example here: there is no one table to edit."))
+        return section(
+            "explorer", "Cost explorer", paragraph("Costs differ per example here: there is no one table to edit.")
+        )
     data = payload(evidence)
     if data is None:
         return ""
-    kept = "" if data["n"] == len(evidence) else f" These are {data['n']:,} of the {len(evidence):,} examples, drawn at random."
+    kept = (
+        ""
+        if data["n"] == len(evidence)
+        else f" These are {data['n']:,} of the {len(evidence):,} examples, drawn at random."
+    )
     lead = (
-        "The model is fitted once; what mistakes cost is settled here. Change the costs, and every decision is made again from the stored moments." + kept
+        "The model is fitted once; what mistakes cost is settled here. Change the costs, and every decision is made again from the stored moments."
+        + kept
     )
     # A label may be any text: what could end the script is written otherwise.
     stored = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
