@@ -100,7 +100,8 @@ def _run(options: Any, out: Output) -> dict[str, Any]:
             model = learners.pipeline(best, task, loss, columns, len(table))
             model.fit(table.frame, y, **_ranked(task, task.groups(table)))
         work.advance()
-    found = {name: judging.compared(losses) for name, losses in held.items()}
+    ends = judging.span(loss, task.labels)
+    found = {name: judging.compared(losses, ends) for name, losses in held.items()}
     _conclude(out, found, best, task, loss, options)
     from ..model_files import save
 
