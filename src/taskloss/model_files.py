@@ -11,6 +11,7 @@ from .registry import NamesTravel
 
 __all__ = ["FORMAT", "Portable", "load", "save"]
 
+_HARMLESS = frozenset(["numpy.dtype"])  # which preprocessing steps of scikit-learn keep, and skops does not list
 FORMAT = 1  # raised when a fitted model's attributes change so that an older file cannot be used
 
 
@@ -64,9 +65,11 @@ def load(file: Any, trusted: Any = ()) -> Any:
     check_names("trusted", trusted)
     try:
         unknown = skops.get_untrusted_types(file=file)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"file must be a model that `save` has written, and {file!r} is none: {error}.") from error
-    foreign = [name for name in unknown if not _is_own_class(name) and name not in trusted]
+    except (zipfile.BadZipFile, KeyError) as error:  # no archive, or one without what skops puts into it
+        raise ValueError(
+            f"file must be a model that `save` has written, and {file!r} is none: {str(error).rstrip('.')}."
+        ) from error
+    foreign = [name for name in unknown if not _is_own_class(name) and name not in _HARMLESS and name not in trusted]
     if foreign:
         raise ValueError(
             f"{file} holds objects of types that nobody has vouched for: {', '.join(foreign)}. Where you know who wrote it, pass "
