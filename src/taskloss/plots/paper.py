@@ -243,9 +243,9 @@ def method_figure(loss: Tabular | None = None, resolution: int = 240, reach: flo
     axis = np.linspace(-reach, reach, resolution)
     mesh = np.column_stack([one.ravel() for one in np.meshgrid(axis, axis)])
     regions = decide(mesh)[1].reshape(resolution, resolution)
-    for z in range(3):
-        left.contourf(axis, axis, regions == z, levels=[0.5, 1.5], colors=[TINTS[z]])
-        left.contour(axis, axis, regions == z, levels=[0.5], colors="black", linewidths=0.6)
+    for output in range(3):
+        left.contourf(axis, axis, regions == output, levels=[0.5, 1.5], colors=[TINTS[output]])
+        left.contour(axis, axis, regions == output, levels=[0.5], colors="black", linewidths=0.6)
     steps = np.linspace(-0.8 * reach, 0.8 * reach, 6)
     lattice = np.column_stack([one.ravel() for one in np.meshgrid(steps, steps)])
     mu, z = decide(lattice)
