@@ -21,6 +21,7 @@ from . import (
     streams,
     surrogates,
 )
+from .control import RiskController
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
@@ -61,6 +62,7 @@ __all__ = [
     "Packed",
     "Ranker",
     "Recalibrated",
+    "RiskController",
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
