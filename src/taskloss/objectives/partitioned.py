@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -158,9 +158,25 @@ def totals(share: Share) -> Totals:
     return Totals(*map(total_of, zip(*found, strict=True))) if found else Totals(0, 0, 0.0, 0, 0.0, None)
 
 
-def _problems(share: Share, hypothesis: Hypothesis, like: ScoreRisk, compiled: bool) -> list[PenalisedRisk]:
+class Lot(list[Any]):
+    """Objects that say how many bytes they hold: schedulers move what seems small."""
+
+    size = 0
+
+    @classmethod
+    def of(cls, items: Iterable[Any], size: int) -> Lot:
+        lot = cls(items)
+        lot.size = size
+        return lot
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.size
+
+
+def _problems(share: Share, hypothesis: Hypothesis, like: ScoreRisk, compiled: bool) -> Lot:
     executor = Executor(1, compiled)
-    return [PenalisedRisk(hypothesis, x, risk.in_form_of(like), 0.0, executor, part=True) for x, risk in share]
+    found = (PenalisedRisk(hypothesis, x, risk.in_form_of(like), 0.0, executor, part=True) for x, risk in share)
+    return Lot.of(found, sum(x.dtype.itemsize * _entries(x) for x, _ in share))
 
 
 def _constants(problems: list[PenalisedRisk]) -> Any:
@@ -171,8 +187,8 @@ def _slopes(problems: list[PenalisedRisk], coefficients: Array) -> Any:
     return total_of(p.slopes(coefficients) for p in problems)
 
 
-def _products(problems: list[PenalisedRisk], coefficients: Array) -> list[Callable[[Array], Array]]:
-    return [p.products(coefficients) for p in problems]
+def _products(problems: Lot, coefficients: Array) -> Lot:
+    return Lot.of([p.products(coefficients) for p in problems], problems.size)
 
 
 def _product(maps: list[Callable[[Array], Array]], d: Array) -> Any:
