@@ -22,7 +22,8 @@ from .scores import ScoreRisk
 Array = Any
 Share = list[tuple[Inputs, ScoreRisk]]  # what lies together: the examples of some partitions, and their risk
 
-_MOMENTS_ROWS = 1 << 12  # rows from which second moments are estimated where features are too many for all of them
+_MOMENTS_ROWS = 1 << 12  # rows from which second moments are estimated, where a guess will do
+_MOMENTS_EACH = 16  # but for each feature at least so many
 
 
 class Partitions(Protocol):
@@ -113,9 +114,10 @@ class PartitionedRisk(Penalised):
     def _moments(self) -> Moments:
         if self.hypothesis.whitened:
             return self.hypothesis.moments(self.inputs, np.ones(1))
-        if self.hypothesis.width(self.inputs.shape[1]) <= MOMENTS_LIMIT:
+        d = self.hypothesis.width(self.inputs.shape[1])
+        if d <= MOMENTS_LIMIT and squares_of(self.hypothesis, self.risk):  # of which they are all that a solver needs
             return self._exact_moments()
-        inputs, risk = self._sampled(_MOMENTS_ROWS)
+        inputs, risk = self._sampled(max(_MOMENTS_ROWS, _MOMENTS_EACH * min(d, MOMENTS_LIMIT)))
         return self.hypothesis.moments(inputs, risk.row_weights / risk.row_weights.sum(), self.executor)
 
     def _exact_moments(self) -> Moments:
