@@ -20,6 +20,7 @@ from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
 from .base import COSTS, check_features, keep, keep_found, read_features
+from .lazily import refuse_collections
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
@@ -86,6 +87,7 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
+        refuse_collections(self, X, y)
         alphas = self._check_alphas()
         X, features = self._read(X)
         n = X.shape[0]
