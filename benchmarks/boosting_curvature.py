@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from .common import write_table
 from .datasets import tabular
 
-SETS = ("vehicle", "vowel", "segment", "satimage", "optdigits", "letter", "dna")
+SETS = ("vehicle", "vowel", "segment", "satimage", "optdigits")
 RATE, ROUNDS, ROWS, SPLITS = 0.1, 100, 4000, 3
 FACTORS = {"diagonal": lambda k: 1.0, "library": lambda k: k / (k - 1), "bound": lambda k: 2.0, "joint": lambda k: k / (k - 1)}  # fmt: skip
 
