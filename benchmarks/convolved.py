@@ -156,7 +156,7 @@ def main(chosen: list[str]) -> None:
     if not chosen or "speed" in chosen:
         speed()
     if not chosen or "figure" in chosen:
-        from taskloss.theory.plots_convolved import convolved_figure
+        from taskloss.plots import convolved_figure
 
         convolved_figure().savefig(RESULTS / "convolved.png", dpi=100)
     known = everything()

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 import taskloss as tl
 from taskloss._checks import names_one
@@ -50,18 +51,25 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "MultilabelClassifier": (tl.MultilabelClassifier(), {"X": X, "y": SETS, "sample_weight": WEIGHTS}),
     "DecodedClassifier": (tl.DecodedClassifier(), {"X": X, "y": NAMES, "sample_weight": WEIGHTS}),
     "KernelPredictor": (tl.KernelPredictor(), {"X": X, "y": NAMES, "sample_weight": WEIGHTS}),
-    "Ranker": (tl.Ranker(solver=ASGD(step=0.1)), {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS}),
+    "Ranker": (
+        tl.Ranker(tl.losses.DCG(top=2), solver=ASGD(step=0.1)),
+        {"X": X, "y": Y, "groups": GROUPS, "sample_weight": WEIGHTS, "propensity": np.linspace(0.2, 1, 12)},
+    ),
     "Matcher": (tl.Matcher(), {"X": PAIRS, "y": MATCHINGS, "sample_weight": WEIGHTS[:5]}),
     "TreeTagger": (tl.TreeTagger(), {"X": TREES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
     "TunedDecisionCV": (
         tl.TunedDecisionCV(tl.CostSensitiveClassifier(), "balanced-accuracy", cv=2),
         {"X": X, "y": NAMES},
     ),
+    "Recalibrated": (
+        tl.Recalibrated(FrozenEstimator(tl.CostSensitiveClassifier().fit(X, NAMES))),
+        {"X": X, "y": NAMES, "sample_weight": WEIGHTS},
+    ),
     "SequenceTagger": (tl.SequenceTagger(), {"X": SEQUENCES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
 }
 # What predict takes beside X, where an estimator has it.
 OF_PREDICT: dict[str, dict[str, Any]] = {
-    "Ranker": {"groups": GROUPS, "loss": "ndcg"},
+    "Ranker": {"groups": GROUPS, "loss": tl.losses.DCG(top=2, at=1)},
     "Matcher": {"loss": "matching-hamming", "costs": [np.ones((3, 3)) for _ in PAIRS]},
     "SequenceTagger": {"loss": "chain-hamming"},
     "TreeTagger": {"loss": "chain-hamming"},
@@ -165,6 +173,7 @@ TARGETS = _targets()
 # Public, and not drawn: what they are given.
 NOT_DRAWN = {
     "ConsistencyWarning": "a warning",
+    "Diagnosis": "what `diagnose` returns, which is drawn",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
     "progress": "what shows the iterations of fits",
     "theory.pass_cost": "dispatched on the surrogate's type, None for others",
@@ -227,7 +236,7 @@ def main(count: int = 10_000, seed: int = 0) -> None:
     )
     header = ["callable", "calls", "accepted", "refused with a sentence", "anything else"]
     left = "; ".join(f"`{name}` ({why})" for name, why in NOT_DRAWN.items())
-    note += f" Seed {seed}. Public names that are not drawn: {left}; and the figures of `theory.plots`."
+    note += f" Seed {seed}. Public names that are not drawn: {left}; and the pictures of `plots`."
     print(write_table("draws", "Bad input by machine", header, rows, note=note))
 
 

@@ -238,7 +238,8 @@ def test_another_loss_on_the_same_weights(data):
 
 def structured():
     """Every loss of the library on rankings, matchings and sequences that can list its outputs once it is fitted to rows of four."""
-    given = [tl.losses.NDCG(), tl.losses.PrecisionAt(2), tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)]
+    rankings = [tl.losses.NDCG(), tl.losses.DCG(top=3.0), tl.losses.PrecisionAt(2)]
+    given = [*rankings, tl.losses.MatchingHamming(), tl.losses.MatchingHamming(4, 5)]
     sequences = [
         loss for kind in tl.losses.Loss.registry.values() if kind.kind == "sequence" for loss in kind.examples()
     ]

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import taskloss as tl
 from taskloss.data.groups import GroupIds
 from taskloss.hypotheses import Kernel, Linear, Nystrom
-from taskloss.losses import NDCG, PrecisionAt
+from taskloss.losses import DCG, NDCG, PrecisionAt
 from taskloss.objectives import Batch, Groups, PenalisedRisk
 from taskloss.polytopes import Gains, Hull, Simplex
 from taskloss.surrogates import Listwise, MaxEntropy, OneVsAll, Quadratic
@@ -85,8 +85,10 @@ def test_precision_counts_relevant_items_at_the_top():
         NDCG("linear", at=2, n_items=4),
         NDCG(lambda r: r**2, lambda i: 1 / (1.0 + i), empty=0.4, n_items=4),
         PrecisionAt(2, n_items=4),
+        DCG(top=2.5, n_items=4),
+        DCG("linear", at=2, top=2.5, n_items=4),
     ],
-    ids=["ndcg", "at-2", "own", "precision"],
+    ids=["ndcg", "at-2", "own", "precision", "dcg", "dcg-at-2"],
 )
 def test_embedding_and_decoding_on_graded_relevance(loss):
     """The affine form is exact for grades, and the sort is the argmin over all orders of the expected loss."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from taskloss.losses import NDCG, ChainCost, ChainHamming, MatchingHamming, PrecisionAt, SequenceZeroOne
+from taskloss.losses import DCG, NDCG, ChainCost, ChainHamming, MatchingHamming, PrecisionAt, SequenceZeroOne
 from taskloss.losses.base import Loss
 from taskloss.polytopes import Chain, Tree
 from taskloss.polytopes.base import Polytope
@@ -208,6 +208,13 @@ class TestPrecisionAt(StructureLaws):
     @classmethod
     def instances(cls):
         return [(loss.polytope, loss) for loss in (PrecisionAt(2, n_items=4), PrecisionAt(3, n_items=2))]
+
+
+class TestDCG(StructureLaws):
+    @classmethod
+    def instances(cls):
+        own = DCG(lambda y: y**2, lambda i: 1 / (1.0 + i), top=3.0, n_items=4)
+        return [(loss.polytope, loss) for loss in (DCG(n_items=3), DCG("linear", at=2, n_items=3), own)]
 
 
 class TestSequenceZeroOne(StructureLaws):

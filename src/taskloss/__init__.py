@@ -8,10 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
-from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
+from . import (
+    distributed,
+    hypotheses,
+    losses,
+    margins,
+    metrics,
+    model_files,
+    polytopes,
+    progress,
+    solvers,
+    streams,
+    surrogates,
+)
+from .control import RiskController
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
+from .diagnosis import Diagnosis, diagnose
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -25,11 +39,13 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .estimators.recalibrated import Recalibrated
 from .estimators.tuned import TunedDecisionCV
+from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
 if TYPE_CHECKING:
-    from . import theory
+    from . import plots, theory
 
 __version__ = "0.1.0"
 
@@ -37,17 +53,23 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Diagnosis",
     "KernelPredictor",
+    "LossMonitor",
     "Matcher",
     "MultilabelClassifier",
     "OrdinalClassifier",
     "Packed",
     "Ranker",
+    "Recalibrated",
+    "RiskController",
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
     "TunedDecisionCV",
     "decide",
+    "diagnose",
+    "distributed",
     "estimate_prior",
     "example_costs",
     "expected_loss",
@@ -56,6 +78,7 @@ __all__ = [
     "margins",
     "metrics",
     "model_files",
+    "plots",
     "polytopes",
     "progress",
     "reweigh",
@@ -67,8 +90,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`tl.theory`, imported when it is first asked for: predictions do without it; and `tl.sequences`, an old name."""
-    if name in ("theory", "sequences"):
+    """`tl.theory` and `tl.plots`, imported when first asked for: predictions do without them; and `tl.sequences`, an old name."""
+    if name in ("theory", "plots", "sequences"):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)

@@ -7,7 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import real_array
 from .labels import absent
+
+
+def group_ids(groups: Any, group: Any, qid: Any, n_rows: int) -> Any:
+    """The id of each row's group, in whichever of the three forms it is given; None where in none.
+
+    groups, qid: an id for each row. group: the sizes of groups whose rows stand together, in their order.
+    """
+    given = {name: value for name, value in (("groups", groups), ("group", group), ("qid", qid)) if value is not None}
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} say the same thing in other words: give one of them.")
+    if group is None:
+        return groups if qid is None else qid
+    sizes = real_array("group", group, "the sizes of the groups")
+    if sizes.ndim != 1 or not (sizes == np.round(sizes)).all() or not (sizes > 0).all() or sizes.sum() != n_rows:
+        total = f", which sum to {sizes.sum():g}" if sizes.ndim == 1 and np.isfinite(sizes).all() else ""
+        raise ValueError(
+            f"group must be the sizes of the groups, whole numbers above zero that sum to the {n_rows} rows, got "
+            f"{len(sizes) if sizes.ndim else 1} of them{total}; an id for each row is groups=... or qid=..."
+        )
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
 
 
 class GroupIds:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import real_array
 
-def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.ndarray:
-    """One weight for each example, or one clear sentence."""
+
+def example_weights(sample_weight: Any, n: int, what: str = "examples", part: bool = False) -> np.ndarray:
+    """One weight for each example, or one clear sentence; of a part of the examples none need count."""
     if sample_weight is None:
         return np.ones(n)
     try:
@@ -27,6 +29,21 @@ def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.nd
         total = weights.sum()
     if not np.isfinite(total):
         raise ValueError("sample_weight is so large that its sum is not finite: divide the weights by their mean.")
-    if total <= 0:
+    if total <= 0 and not part:
         raise ValueError(f"sample_weight is zero for all of the {n} {what}: at least one must count.")
     return weights
+
+
+def propensities(propensity: Any, n: int) -> np.ndarray:
+    """One chance above zero of being seen for each item, or one clear sentence."""
+    found = real_array("propensity", propensity, "the chance that each item was seen")
+    found = np.full(n, float(found)) if found.ndim == 0 else found
+    if found.shape != (n,):
+        raise ValueError(f"propensity must be one chance for each of the {n} items, got shape {found.shape}.")
+    if not ((found > 0) & (found <= 1)).all():
+        wrong = found[~((found > 0) & (found <= 1))][0]
+        raise ValueError(
+            f"propensity must be above zero and at most one, got {wrong:g}: leave out items that nobody can have seen, and raise "
+            "small chances, as by np.maximum(propensity, 0.01), which trades variance for a little bias."
+        )
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, cast
@@ -13,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_hyperparameters, check_lengths, check_number, said_of
+from ..checkpoints import Checkpoint
 from ..data.base import Translator
 from ..data.costs import example_costs
 from ..data.labels import check_kind
@@ -28,7 +30,9 @@ from ..priors import reweigh
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from ..surrogates.base import Surrogate
+from .lazily import lazily, lazily_scored
 from .penalties import Penalties, choose_scale
+from .showing import Shown
 from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
@@ -49,6 +53,11 @@ def warn_of_ties(surrogate: Surrogate, loss: Loss) -> None:
         ConsistencyWarning,
         stacklevel=4,
     )
+
+
+def _digest(labels: np.ndarray) -> str:
+    """A short word for a list of labels."""
+    return hashlib.blake2b(repr(labels.tolist()).encode(), digest_size=6).hexdigest()
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -97,11 +106,12 @@ class Minimiser:
         found: dict[str, Any],
         judge: Judge | None = None,
         monitor: Monitor | None = None,
+        checkpoint: Any = None,
     ) -> None:
         """Minimise the penalised risk, then set the parameters and what else was found: a fit that fails changes nothing.
 
         A hypothesis that stops early is watched on data given, `monitor`, or else on examples that are held out, by `judge`.
-        An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
+        checkpoint: where the best parameters so far are kept. An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
         """
 
         def keep_solution(solution: Solution) -> None:
@@ -115,9 +125,11 @@ class Minimiser:
         hypothesis, penalties = self._penalties(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        options = Options(
-            penalties.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor
-        )
+        start, kept = self.theta_ if warm else None, None
+        if checkpoint is not None:
+            labels = getattr(found.get("labels_"), "classes", np.zeros(0))
+            kept = Checkpoint(checkpoint, f"a {type(self).__name__} on {hypothesis!r} and labels {_digest(labels)}")
+        options = Options(penalties.alpha, self._make_solver(inputs.dtype), start, progress, monitor, kept)
         try:
             solution = minimise(hypothesis, inputs, risk, options)
         except Interrupted as interrupt:
@@ -214,7 +226,7 @@ class Minimiser:
         return self._found.curve
 
 
-class Decoder(Portable, ClassifierMixin, BaseEstimator):
+class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
     """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
 
     loss_: Loss
@@ -222,6 +234,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     __metadata_request__predict: ClassVar = COSTS
     __metadata_request__score: ClassVar = COSTS
 
+    @lazily
     def predict(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> Any:
@@ -239,6 +252,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss, z, _ = self._decide_for(X, loss, costs, class_prior, train_prior)
         return self.labels_.translate(z, loss)
 
+    @lazily
     def expected_loss(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> np.ndarray:
@@ -247,6 +261,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss, z, mu = self._decide_for(X, loss, costs, class_prior, train_prior)
         return loss.risk(z, mu, costs)
 
+    @lazily_scored
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction.
 
@@ -264,6 +279,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
+    @lazily
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):

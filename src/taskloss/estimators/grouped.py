@@ -13,11 +13,12 @@ from ..model_files import Portable
 from ..objectives import Groups, Monitor
 from ..surrogates.base import Surrogate
 from .base import Minimiser
+from .showing import Shown
 from .streaming import Averaging, open_stream
 from .validation import Judge
 
 
-class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
+class GroupedEstimator(Shown, Portable, Averaging, Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any
@@ -39,12 +40,19 @@ class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
         return clone(hypothesis)
 
     def _solve(
-        self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge, validation: Any
+        self,
+        hypothesis: Hypothesis,
+        X: Any,
+        risk: Groups,
+        found: dict[str, Any],
+        judge: Judge,
+        validation: Any,
+        checkpoint: Any,
     ) -> None:
         """Fit theta to groups whose rows X holds; then keep what was found."""
         hypothesis = hypothesis.bind(X, risk.row_weights)
         monitor = None if validation is None else self._monitor(hypothesis, found, validation)
-        self._fit_to(hypothesis, X, risk, found, judge, monitor)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor, checkpoint)
         self.close_stream()
 
     def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:

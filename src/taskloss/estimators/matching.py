@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import HYPERPARAMETERS, is_list
-from ..data.matchings import matchings, pair_rows, pair_tables
+from ..data.matchings import matchings, pair_rows, pair_tables, scale_of, spread_of
 from ..data.weights import example_weights
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss, check_prices
 from ..losses.matching import MatchingHamming
@@ -18,6 +19,9 @@ from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
 from .base import COSTS, keep
 from .grouped import GroupedEstimator
+from .lazily import lazily, lazily_by_example, lazily_scored
+from .partition_plans import MatchingsPlan
+from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
 
 
@@ -73,12 +77,16 @@ class Matcher(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, checkpoint: Any = None) -> Self:
         """Fit to examples and their matchings.
 
         validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
+        checkpoint: as in `TaskLossEstimator.fit`.
         """
-        self._solve(*self._problem(X, y, sample_weight), validation)
+        if is_collection(X) or is_collection(y):
+            given = {"X": X, "y": y, "sample_weight": sample_weight}
+            return fit_partitioned(self, MatchingsPlan(self), given, validation, checkpoint)
+        self._solve(*self._problem(X, y, sample_weight), validation, checkpoint)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -91,13 +99,13 @@ class Matcher(GroupedEstimator):
         return self
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None
+        self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None, part: bool = False
     ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any], Judge]:
         """The hypothesis, the rows of all pairs of nodes, their risk, what else a fit keeps, and what judges those held out."""
         self._check_numbers()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
         tables = pair_tables(X, self.features, self.unmatched)
-        weights = example_weights(sample_weight, len(tables))
+        weights = example_weights(sample_weight, len(tables), part=part)
         y = matchings(y, tables, self.unmatched)
         scale = self._spread(tables) if scale is None else scale
         fitted = MatchingHamming(outliers=self.unmatched == "both")
@@ -116,7 +124,7 @@ class Matcher(GroupedEstimator):
             some = arranged[which]  # by size, as those held out are
             return self._losses(found, v, [tables[i] for i in some], [y[i] for i in some])
 
-        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged]), found, Judge(losses)
+        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged], part=part), found, Judge(losses)
 
     def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
         X, y = held_parts(validation)
@@ -142,10 +150,7 @@ class Matcher(GroupedEstimator):
     def _spread(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         if not self.scale:
             return np.ones(tables[0].shape[2])
-        count = sum(t.shape[0] * t.shape[1] for t in tables)
-        mean = sum(t.sum((0, 1)) for t in tables) / count
-        spread = np.sqrt(sum(((t - mean) ** 2).sum((0, 1)) for t in tables) / count)
-        return np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
+        return scale_of([spread_of(tables)])
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
@@ -185,6 +190,7 @@ class Matcher(GroupedEstimator):
             z = bound.decode(mu, prices) if own is None else own
             yield bound, which, mu, prices, z if self.decoding == "moments" else fitted.decode(v)
 
+    @lazily
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""
         tables = self._fitted_tables(X)
@@ -194,6 +200,7 @@ class Matcher(GroupedEstimator):
                 out[i] = row
         return out
 
+    @lazily
     def predict(self, X: Any, loss: Any = None, costs: Any = None) -> list[np.ndarray]:
         """The column matched to each row, one array for each example; -1 for nothing.
 
@@ -209,6 +216,7 @@ class Matcher(GroupedEstimator):
                 out[i] = row
         return out
 
+    @lazily_by_example
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each example's matching, the share of wrong rows and the prices of its pairs, as the fitted moments estimate it."""
         tables = self._fitted_tables(X)
@@ -227,6 +235,7 @@ class Matcher(GroupedEstimator):
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
         return costs if isinstance(costs, np.ndarray) else list(costs)
 
+    @lazily_by_example
     def losses(self, X: Any, y: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The loss of each example's matching, the share of rows matched wrongly, and the prices of its pairs."""
         tables = self._fitted_tables(X)
@@ -237,6 +246,7 @@ class Matcher(GroupedEstimator):
             out[which] = bound.realised(z, np.stack([y[i] for i in which]), prices)
         return out
 
+    @lazily_scored
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
         """Minus the mean task loss over examples; higher is better. costs: as in `predict`, which decides for them."""
         losses = self.losses(X, y, costs=costs)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for editors: the registry imports every file of this folder
     from .fbeta import FBeta as FBeta
     from .hamming import Hamming as Hamming
     from .matching import MatchingHamming as MatchingHamming
+    from .ndcg import DCG as DCG
     from .ndcg import NDCG as NDCG
     from .ndcg import PrecisionAt as PrecisionAt
     from .tabular import Absolute as Absolute

@@ -134,6 +134,15 @@ class Loss(Part):
         worst = np.array([self(np.broadcast_to(one, y.shape), y).max() for one in z])
         return worst if costs is None else worst + self.price(z, costs)
 
+    def range(self) -> tuple[float, float]:
+        """The least and the largest loss."""
+        table = self.matrix()
+        return float(table.min()), float(table.max())
+
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        """The loss as a sum over the parts of an output, such as the labels of a set: one number for each."""
+        raise ValueError(f"{self!r} is no sum over the parts of an output.")
+
     # -- the users' own names ----------------------------------------------------------------------------------------
 
     def label_names(self) -> np.ndarray | None:
@@ -178,7 +187,7 @@ class Loss(Part):
         """The loss that judges, and the moments it decodes: what an estimator answers for inputs in the place of moments."""
         return self if loss is None else Loss.resolve(loss), mu
 
-    def embedded_like(self, other: Loss) -> Self:
+    def embedded_like(self, other: Loss) -> Loss:
         """The same loss in another one's embedding, where it has a choice."""
         return self
 

@@ -73,9 +73,10 @@ def one_byte(loss: Loss) -> None:
 
 
 def largest(loss: Loss) -> None:
-    """worst(z) is the largest loss of each output."""
-    z = loss.outputs()
-    close(loss.worst(z), loss.matrix().max(1), "worst(z)")
+    """worst(z) is the largest loss of each output, and range() the least and the largest of all."""
+    z, table = loss.outputs(), loss.matrix()
+    close(loss.worst(z), table.max(1), "worst(z)")
+    close(np.array(loss.range()), np.array([table.min(), table.max()]), "range()")
 
 
 def priced(loss: Loss) -> list[np.ndarray]:

@@ -134,7 +134,7 @@ class Comparison:
 
     def plot(self, axes: Any = None) -> Any:
         """Calibration functions and sample sizes side by side (needs matplotlib); returns the two axes."""
-        from .plots import comparison_plot
+        from ..plots.curves import comparison_plot
 
         return comparison_plot(self, axes)
 
