@@ -90,7 +90,21 @@ def rows_of(name: str) -> list[list[Any]]:
             else f"not in {sgd.seconds[-1]:.3g} s, {sgd.losses.min() / least - 1:.1e}"
         )
         found.append(
-            [name, gap, f"{reached:.1e}", theirs, by_sgd, two[0], theirs / two[0], one[0], theirs / one[0], theirs + lbfgs.reading, whole[0], (theirs + lbfgs.reading) / whole[0], two[1].solution_.evaluations]
+            [
+                name,
+                gap,
+                f"{reached:.1e}",
+                theirs,
+                by_sgd,
+                two[0],
+                theirs / two[0],
+                one[0],
+                theirs / one[0],
+                theirs + lbfgs.reading,
+                whole[0],
+                (theirs + lbfgs.reading) / whole[0],
+                two[1].solution_.evaluations,
+            ]
         )
         print(found[-1], flush=True)
     return found
