@@ -32,6 +32,7 @@ from ..solvers.base import Interrupted, Solution, Solver
 from ..surrogates.base import Surrogate
 from .lazily import lazily, lazily_scored
 from .penalties import Penalties, choose_scale
+from .showing import Shown
 from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
@@ -225,7 +226,7 @@ class Minimiser:
         return self._found.curve
 
 
-class Decoder(Portable, ClassifierMixin, BaseEstimator):
+class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
     """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
 
     loss_: Loss

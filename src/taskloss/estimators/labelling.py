@@ -23,6 +23,7 @@ from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from .base import COSTS, warn_of_ties
 from .lazily import lazily, lazily_by_example, lazily_scored
+from .showing import Shown
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
@@ -52,7 +53,7 @@ class Examples(NamedTuple):
         return values if self.packed else np.split(values, self.forest.offsets[1:-1])
 
 
-class Labeller(Portable, BaseEstimator):
+class Labeller(Shown, Portable, BaseEstimator):
     """Decisions, marginals and samples from fitted scores of nodes and edges. A child says of what shape the examples are."""
 
     loss_: SequenceLoss
