@@ -223,6 +223,7 @@ def spoilt(run, *arguments):
         ({"a.csv": ""}, ["a.csv", "--target", "y"], "a.csv is empty: its first line must name the columns."),
         ({"a.csv": "x,y\n"}, ["a.csv", "--target", "y"], "a.csv has no rows below its header."),
         ({"a.csv": "x,x\n1,2\n"}, ["a.csv", "--target", "x"], "a.csv has two columns named 'x'"),
+        ({"a.csv": "5.1,3.5,setosa\n4.9,3.0,setosa\n"}, ["a.csv", "--target", "y"], "a.csv must name its columns in the first line, and this one holds '5.1', '3.5'"),
         ({"a.parquet": "x,y\n1,2\n"}, ["a.parquet", "--target", "y"], "a.parquet is no Parquet file"),
         ({"a.csv.gz": "x,y\n1,2\n"}, ["a.csv.gz", "--target", "y"], "a.csv.gz cannot be unpacked"),
         ({"a.csv": "y\na\nb\n"}, ["a.csv", "--target", "y"], "a.csv has no column to learn from (the target is its only one)."),

@@ -62,6 +62,7 @@ MAY_IMPORT = {
     "theory": {"losses", "polytopes", "surrogates", "plots"},  # plots: what `plot` draws, when asked for
     "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},
     "data": {"losses", "polytopes"},
+    "control": {"losses", "polytopes", "data", "estimators", "plots", "_compiled"},
     "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
     "distributed": set(),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
 from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
+from .control import RiskController
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
@@ -49,6 +50,7 @@ __all__ = [
     "Packed",
     "Ranker",
     "Recalibrated",
+    "RiskController",
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",

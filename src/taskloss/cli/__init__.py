@@ -13,8 +13,6 @@ from typing import Any
 from . import explaining, fitting, parts, using
 from .output import Output
 
-__all__ = ["main"]
-
 COMMANDS = {command.name: command for module in (fitting, using, explaining, parts) for command in module.COMMANDS}
 BAD_INPUT, INTERRUPTED = 2, 130
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..diagnosis.intervals import Interval, loss_interval, mean_interval
+from ..losses.base import name_array
 from .output import Output
 from .tasks import Task
 
-_LEVEL = 1.96  # standard errors of a 95 % interval
+
+def span(loss: Any, labels: Sequence[Any]) -> tuple[float, float]:
+    """The least and the largest loss of a row."""
+    if loss.kind != "classes":
+        return 0.0, 1.0
+    matrix = loss.bind_names(name_array(labels)).bind(len(labels)).matrix()
+    return min(0.0, float(matrix.min())), float(matrix.max())
 
 
-def compared(losses: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+def compared(losses: dict[str, np.ndarray], ends: tuple[float, float]) -> dict[str, dict[str, float]]:
     """Mean loss of each way to decide with its 95 % interval, and what the model saves on the same rows."""
     found = {}
     for name, values in losses.items():
-        found[name] = _mean(values)
-        found[name]["low"] = max(
-            found[name]["low"], min(0.0, float(values.min()))
-        )  # losses are not negative, but costs may be
+        weights = np.ones(len(values))
+        found[name] = _said("", loss_interval(values, weights, ends))
         if name != "model":
-            saved = _mean(values - losses["model"])
-            found[name] |= {f"saved_{key}": value for key, value in saved.items()}
+            found[name] |= _said("saved_", mean_interval(values - losses["model"], weights))
     return found
 
 
-def _mean(values: np.ndarray) -> dict[str, float]:
-    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
-    return {"mean": mean, "low": mean - _LEVEL * error, "high": mean + _LEVEL * error}
+def _said(prefix: str, found: Interval) -> dict[str, float]:
+    return {prefix + "mean": found.value, prefix + "low": found.low, prefix + "high": found.high}
 
 
 def show(found: dict[str, dict[str, float]], task: Task, out: Output, loss: str) -> None:
@@ -42,6 +47,9 @@ def show(found: dict[str, dict[str, float]], task: Task, out: Output, loss: str)
     out.table([f"{loss} a {task.unit}", "mean", "95 % interval"], rows)
     for name in [name for name in found if name != "model"]:
         saved, beside = found[name], names.get(name, name)
+        if saved["saved_low"] == saved["saved_high"] == 0:
+            out.say(f"  They cost what {beside} costs in every row.")
+            continue
         if saved["saved_low"] > 0:
             share = f", {saved['saved_mean'] / saved['mean']:.0%} of it" if saved["mean"] > 0 else ""
             out.say(

@@ -144,8 +144,8 @@ def _evaluate(options: Any, out: Output) -> dict[str, Any]:
     table = _known(options, task)
     y, frame, loss = task.read(table), _frame(columns, table), _other_loss(options, task)
     groups = _groups(task, table)
-    found = judging.compared(task.judge(model, frame, y, groups, loss))
     own = model[-1].loss_ if loss is None else loss
+    found = judging.compared(task.judge(model, frame, y, groups, loss), judging.span(own, task.labels))
     out.say(f"{table.path}: {len(table)} rows; {task.name} {listed(task.target)}")
     if task.losses == "classes":
         unknown = [label for label in dict.fromkeys(np.asarray(y).tolist()) if label not in task.labels]

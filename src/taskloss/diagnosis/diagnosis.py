@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import check_whole
 from ..decisions import moments_of
 from . import parts
-from .evidence import Evidence, read
+from .evidence import Evidence, read, row_names
 from .guarantee import Guarantee, guarantee
 from .intervals import Interval, loss_interval, mean_interval
 
@@ -267,7 +267,7 @@ def _frame(rows: list[parts.Row]) -> Any:
 
 
 def _mistakes(evidence: Evidence, rows: np.ndarray) -> list[parts.Row]:
-    index = getattr(evidence.X, "index", None)
+    index = row_names(evidence.X)
     found: list[parts.Row] = [
         {
             evidence.unit.rstrip("s") if evidence.unit != "matchings" else "matching": i if index is None else index[i],

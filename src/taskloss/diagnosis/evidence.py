@@ -89,6 +89,12 @@ def read(
     return found
 
 
+def row_names(X: Any) -> Any:
+    """The names that a data frame of pandas gives its rows, where they are more than their places."""
+    index = X.index if hasattr(X, "iloc") else None
+    return None if type(index).__name__ == "RangeIndex" else index
+
+
 def _kind(value: Any) -> str:
     return "an array of probabilities" if hasattr(value, "shape") else type(value).__name__
 

@@ -68,6 +68,7 @@ class Tagger(Streaming, Minimiser, Labeller):
     forbidden: Any
     ignore_label: Any
     all_possible_states: bool
+    all_possible_transitions: bool
     min_frequency: int
     hypothesis_: Structured
 
@@ -84,6 +85,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         forbidden: Any = None,
         ignore_label: Any = None,
         all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
         min_frequency: int = 1,
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -203,8 +205,9 @@ class Tagger(Streaming, Minimiser, Labeller):
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
-        all_states = self.all_possible_states or self._make_solver(rows.dtype).streams
-        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, bool(all_states))
+        streams = self._make_solver(rows.dtype).streams
+        every = (bool(flag or streams) for flag in (self.all_possible_states, self.all_possible_transitions))
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, *every)
         return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:

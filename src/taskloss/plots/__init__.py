@@ -5,6 +5,7 @@ draws it again, `ax_` and `figure_` are matplotlib's. The functions return matpl
 """
 
 from .base import Display
+from .control import RiskControlDisplay
 from .convolved import convolved_figure
 from .curves import CalibrationFunctionDisplay, calibration_plot, comparison_plot, margins_plot
 from .decisions import DecisionRegionDisplay, ExpectedCostDisplay
@@ -30,6 +31,7 @@ __all__ = [
     "MatchingDisplay",
     "OrdinalThresholdDisplay",
     "RankingDisplay",
+    "RiskControlDisplay",
     "SequenceRibbonDisplay",
     "SurrogateDisplay",
     "calibration_plot",
