@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_whole, explained
+from .._checks import check_flag, check_number, check_whole, explained
 from .blackbox import BlackBox, OutOfTimeError
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
@@ -90,8 +90,9 @@ def check(
     """
     if isinstance(surrogate, str) and surrogate in KINDS:
         return check_max_margin(phi, surrogate)
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none.")
+    if time_limit is not None:
+        check_number("time_limit", time_limit, above=0, why=": leave it out for none")
+    check_flag("verbose", verbose)
     deadline = time.monotonic() + (time_limit or np.inf)
     check_whole("laws", laws, 6)
     check_whole("seed", seed, 0)
