@@ -304,6 +304,12 @@ def test_no_library_of_trees_is_said(run, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("library", ["skops", "skops.io", "pandas"])
+def test_what_is_not_installed_is_said_before_the_work(library, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    assert "pip install 'taskloss[files]'" in spoilt(run, *CANCER)
+
+
 def test_an_interrupt_leaves_nothing_behind(run, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt

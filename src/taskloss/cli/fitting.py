@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import model_files
 from . import judging, learners
 from .command import Command, add_loss, add_reading, add_writing
 from .costs import make_loss, template
@@ -85,6 +86,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: Any, out: Output) -> dict[str, Any]:
+    model_files.skops_io()  # before the work, not after it
     check_place(options.output, options.force)
     if options.folds != 0 and options.folds < 2:
         raise ValueError(f"--folds must be at least 2, or 0 to hold nothing out, got {options.folds}.")
@@ -110,10 +112,8 @@ def _run(options: Any, out: Output) -> dict[str, Any]:
     ends = judging.span(loss, task.labels)
     found = {name: judging.compared(losses, ends) for name, losses in held.items()}
     _conclude(out, found, best, task, loss, options)
-    from ..model_files import save
-
     with written(options.output, options.force) as temporary:
-        save(model, temporary)
+        model_files.save(model, temporary)
     out.say(f"\n{options.output} is written. Next: taskloss predict {options.output} NEW.csv -o decisions.csv")
     return {
         "model": options.output,
