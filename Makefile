@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-oldest test-pythons pythons lint docs coverage data bench clean
 
 demo: $(VENV)/.demo
-	$(BIN)/taskloss demo
+	$(BIN)/taskloss demo --force
 
 test: lint
 	$(BIN)/python -m pytest -n auto

@@ -9,6 +9,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ.setdefault("MPLBACKEND", "agg")
 
+import site_pages  # noqa: E402
+
 import taskloss  # noqa: E402
 
 project = "taskloss"
@@ -47,7 +49,7 @@ myst_heading_anchors = 4
 
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
-autosummary_generate = True
+autosummary_generate = site_pages.write_reference(HERE / "api")
 autosummary_imported_members = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -63,7 +65,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "backreferences_dir": "api/backreferences",
     "doc_module": ("taskloss",),
-    "default_thumb_file": str(HERE / "_static" / "logo.png"),
+    "capture_repr": (),
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
     "min_reported_time": 30,

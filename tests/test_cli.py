@@ -223,6 +223,7 @@ def spoilt(run, *arguments):
         ({"a.csv": ""}, ["a.csv", "--target", "y"], "a.csv is empty: its first line must name the columns."),
         ({"a.csv": "x,y\n"}, ["a.csv", "--target", "y"], "a.csv has no rows below its header."),
         ({"a.csv": "x,x\n1,2\n"}, ["a.csv", "--target", "x"], "a.csv has two columns named 'x'"),
+        ({"a.csv": "5.1,3.5,setosa\n4.9,3.0,setosa\n"}, ["a.csv", "--target", "y"], "a.csv must name its columns in the first line, and this one holds '5.1', '3.5'"),
         ({"a.parquet": "x,y\n1,2\n"}, ["a.parquet", "--target", "y"], "a.parquet is no Parquet file"),
         ({"a.csv.gz": "x,y\n1,2\n"}, ["a.csv.gz", "--target", "y"], "a.csv.gz cannot be unpacked"),
         ({"a.csv": "y\na\nb\n"}, ["a.csv", "--target", "y"], "a.csv has no column to learn from (the target is its only one)."),
@@ -301,6 +302,12 @@ def test_no_library_of_trees_is_said(run, monkeypatch):
         "--learner trees needs lightgbm or xgboost, and neither is installed: pip install 'taskloss[boosting]'"
         in sentence
     )
+
+
+@pytest.mark.parametrize("library", ["skops", "skops.io", "pandas"])
+def test_what_is_not_installed_is_said_before_the_work(library, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    assert "pip install 'taskloss[files]'" in spoilt(run, *CANCER)
 
 
 def test_an_interrupt_leaves_nothing_behind(run, monkeypatch):

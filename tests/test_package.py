@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "data": {"losses", "polytopes"},
     "control": {"losses", "polytopes", "data", "estimators", "plots", "_compiled"},
     "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
-    "distributed": set(),
+    "distributed": {"data"},
 }
 
 
@@ -216,8 +216,23 @@ def test_demo_shows_a_table_and_saves_a_figure(capsys, tmp_path):
     assert figure.stat().st_size > 10_000
 
 
+def check_picture(results):
+    """It draws the intervals that were found, and bars that add up to the mean losses."""
+    figure = demo.picture(results)
+    above, *below = (axes for part in figure.subfigs for axes in part.axes)
+    lines = [line.get_xdata() for line in above.lines if len(line.get_xdata()) == 2][: len(results)]
+    assert np.allclose(lines, [[100 * r.low, 100 * r.high] for r in results])
+    assert above.get_xlim()[0] < min(0, *(100 * r.low for r in results))
+    assert above.get_xlim()[1] > max(100 * r.high for r in results)
+    for axes, r in zip(below, results, strict=True):
+        heights = [sum(bar.get_height() for bar in bars) for bars in axes.containers]
+        assert np.allclose(heights, [r.argmax, r.ours])
+
+
 def test_naming_the_loss_pays_in_the_demo():
-    results = {r.task.name: r for r in demo.run(repeats=1, report=lambda line: None)}
+    found = demo.run(repeats=1, report=lambda line: None)
+    check_picture(found)
+    results = {r.task.name: r for r in found}
     for name in ("cost matrix", "abstention", "ordinal"):
         assert results[name].low > 0
     for result in results.values():

@@ -47,8 +47,8 @@ def _first_line(module: Any) -> str:
     return (module.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
 
 
-def write_reference(target: Path) -> None:
-    """api/index.rst and a page for each module; autosummary writes one for each name."""
+def write_reference(target: Path) -> list[str]:
+    """api/index.rst and a page for each module, of which autosummary makes one for each name; returns the pages of modules."""
     target.mkdir(exist_ok=True)
     found = reference()
     outside = {*taskloss.__all__, "torch", "testing"}
@@ -83,6 +83,9 @@ def write_reference(target: Path) -> None:
             "",
         ]
         _write(target / f"{name}.rst", "\n".join(page))
+    for old in set(target.glob("taskloss*.rst")) - {target / f"{name}.rst" for name in found}:
+        old.unlink()
+    return [str(target / f"{name}.rst") for name in found]
 
 
 # -- docstrings ----------------------------------------------------------------------------------------------------------
@@ -207,8 +210,7 @@ def adapt(app: Any, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    write_reference(HERE / "api")  # now, before Sphinx looks for what pages there are
-    write_results(HERE / "tables")
+    write_results(HERE / "tables")  # now, before Sphinx looks for what pages there are
     app.connect("source-read", adapt)
     app.connect("autodoc-skip-member", skip_borrowed)
     app.connect("autodoc-process-docstring", clean_docstring, priority=100)  # before numpydoc reads its sections

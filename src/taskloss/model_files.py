@@ -44,7 +44,7 @@ def save(model: Any, file: Any) -> None:
     model : what to store.
     file : a path, or a file opened for writing bytes.
     """
-    _skops().dump(model, file)
+    skops_io().dump(model, file)
 
 
 def load(file: Any, trusted: Any = ()) -> Any:
@@ -60,7 +60,7 @@ def load(file: Any, trusted: Any = ()) -> Any:
     -----
     Only classes of this package are trusted by themselves, none of its functions.
     """
-    skops = _skops()
+    skops = skops_io()
     check_file(file)
     check_names("trusted", trusted)
     try:
@@ -88,7 +88,8 @@ def _is_own_class(name: str) -> bool:
         return False
 
 
-def _skops() -> Any:
+def skops_io() -> Any:
+    """skops.io, or the sentence that says how to have it."""
     try:
         import skops.io
     except ImportError:

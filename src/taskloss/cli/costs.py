@@ -34,7 +34,7 @@ def read_costs(path: str, truth_in_rows: bool = False, encoding: str = "utf-8-si
     if is_number(header[0]) and all(is_number(word) for _, row in lines for word in row):
         raise ValueError(
             f"{path} holds numbers alone, and nobody can tell which label is which: name the labels in a first line and the decision in "
-            f"front of each row, such as {_template(['good', 'bad'])}."
+            f"front of each row, such as {template(['good', 'bad'])}."
         )
     for line, row in body:
         if len(row) != len(header):
@@ -61,7 +61,7 @@ def cost_matrix(table: CostTable, labels: Sequence[Any], path: str) -> CostMatri
         wrong += [f"{listed(unknown)} is no label of the data"] if unknown else []
         hint = " (pass --truth-in-rows if its rows are the labels)" if set(words) == set(table.outputs) else ""
         raise ValueError(
-            f"The labels of {path} do not match: {' and '.join(wrong)}{hint}; a column is a label and a row a decision, as in {_template(words)}."
+            f"The labels of {path} do not match: {' and '.join(wrong)}{hint}; a column is a label and a row a decision, as in {template(words)}."
         )
     typed = dict(zip(words, labels, strict=True))
     outputs = [typed.get(word, word) for word in table.outputs]
@@ -114,8 +114,8 @@ def says_a_loss(options: Any) -> bool:
     return any(value is not None for value in (options.costs, options.abstain, options.loss))
 
 
-def _template(words: Sequence[str]) -> str:
+def template(words: Sequence[Any]) -> str:
     """A file of costs that would do, its lines between slashes."""
-    words = list(words)[:4]
+    words = [str(word) for word in words][:4]
     rows = [",".join([w, *("0" if w == v else "1" for v in words)]) for w in words]
     return f"{' / '.join([','.join(['decision', *words]), *rows])} (a line each)"

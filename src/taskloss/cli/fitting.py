@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import model_files
 from . import judging, learners
 from .command import Command, add_loss, add_reading, add_writing
-from .costs import make_loss
+from .costs import make_loss, template
+from .finding import find_task
 from .output import Output, Work, check_place, listed, written
 from .tables import Table, choose_columns, read_table
-from .tasks import TASKS, Task, find_task
+from .tasks import TASKS, Task
 from .words import sentences_of_costs
 
 _DESCRIPTION = """\
@@ -31,6 +33,14 @@ _EPILOG = """\
   taskloss fit films.csv --target genres --separator ";" --loss f-beta -o model.skops
   taskloss fit music.csv --target happy,calm,sad -o model.skops                  a column of 0 and 1 for each label
   taskloss fit search.csv --target relevance --group query -o model.skops        rankings
+
+costs.csv has a row for each decision and a column for each label:
+
+  decision,good,bad
+  good,0,5
+  bad,1,0
+
+so that deciding good where it is bad costs 5. taskloss explain-costs costs.csv says what follows from it.
 
 Labels are kept as they are written: 00501 is not 501. Missing numbers are empty, NA, NaN, null or ?.
 """
@@ -63,13 +73,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="rows that belong together: they are ranked among each other, or with --task labels held out together",
     )
     for option, what in (
-        ("ignore", "columns not to learn from"),
-        ("numeric", "columns that hold numbers"),
-        ("categorical", "columns whose values are names"),
+        ("ignore", "columns not to learn from, such as an id"),
+        ("numeric", "columns of numbers, where that is not found right"),
+        ("categorical", "columns whose values are names, where that is not found right"),
     ):
-        columns.add_argument(
-            f"--{option}", metavar="COLUMN", action="append", default=[], help=f"{what}, where that is not found right"
-        )
+        columns.add_argument(f"--{option}", metavar="COLUMN", action="append", default=[], help=what)
     add_reading(parser)
     parser.add_argument(
         "--folds", type=int, default=5, help="parts in which rows are held out; 0 for none (default: 5)"
@@ -78,6 +86,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: Any, out: Output) -> dict[str, Any]:
+    model_files.skops_io()  # before the work, not after it
     check_place(options.output, options.force)
     if options.folds != 0 and options.folds < 2:
         raise ValueError(f"--folds must be at least 2, or 0 to hold nothing out, got {options.folds}.")
@@ -103,10 +112,8 @@ def _run(options: Any, out: Output) -> dict[str, Any]:
     ends = judging.span(loss, task.labels)
     found = {name: judging.compared(losses, ends) for name, losses in held.items()}
     _conclude(out, found, best, task, loss, options)
-    from ..model_files import save
-
     with written(options.output, options.force) as temporary:
-        save(model, temporary)
+        model_files.save(model, temporary)
     out.say(f"\n{options.output} is written. Next: taskloss predict {options.output} NEW.csv -o decisions.csv")
     return {
         "model": options.output,
@@ -147,7 +154,8 @@ def _introduce(
     for sentence in sentences_of_costs(loss, task.labels):
         out.say(f"  {sentence}")
     if task.name == "labels" and loss.name == "zero-one":
-        out.say("  Every mistake costs 1; say what yours cost with --costs (taskloss --help shows such a file).")
+        out.say("  Every mistake costs 1. Say what yours cost with --costs FILE, which for these labels may be")
+        out.say(f"  {template(task.labels)}")
     out.say(f"Numbers ({len(columns.numbers)}): {listed(columns.numbers) or 'none'}")
     words = [f"{name} ({len(values)})" for name, values in columns.categories.items()]
     out.say(

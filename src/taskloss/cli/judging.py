@@ -47,6 +47,9 @@ def show(found: dict[str, dict[str, float]], task: Task, out: Output, loss: str)
     out.table([f"{loss} a {task.unit}", "mean", "95 % interval"], rows)
     for name in [name for name in found if name != "model"]:
         saved, beside = found[name], names.get(name, name)
+        if saved["saved_low"] == saved["saved_high"] == 0:
+            out.say(f"  They cost what {beside} costs in every row.")
+            continue
         if saved["saved_low"] > 0:
             share = f", {saved['saved_mean'] / saved['mean']:.0%} of it" if saved["mean"] > 0 else ""
             out.say(

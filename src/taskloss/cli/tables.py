@@ -105,9 +105,16 @@ def _read_text(path: str, delimiter: str | None, encoding: str) -> Table:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
     (_, names), rows = lines[0], lines[1:]
     names = [name.strip() for name in names]
+    numbers = [name for name in names if is_number(name)]
+    if 2 * len(numbers) > len(names) and not all(name.isdigit() for name in numbers):  # 0, 1, 2, ... may be names
+        raise ValueError(
+            f"{path} must name its columns in the first line, and this one holds {listed(numbers, 4)}: put a line of names on top."
+        )
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise ValueError(f"{path} has two columns named {twice!r}: rename one of them.")
+        raise ValueError(
+            f"{path} has two columns named {twice!r}: rename one of them, or put a line of names on top if its first line is a row."
+        )
     for line, row in rows:
         if len(row) != len(names):
             raise ValueError(

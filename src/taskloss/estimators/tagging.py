@@ -68,6 +68,7 @@ class Tagger(Streaming, Minimiser, Labeller):
     forbidden: Any
     ignore_label: Any
     all_possible_states: bool
+    all_possible_transitions: bool
     min_frequency: int
     hypothesis_: Structured
 
@@ -84,6 +85,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         forbidden: Any = None,
         ignore_label: Any = None,
         all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
         min_frequency: int = 1,
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -110,7 +112,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         validation: held-out examples (X, y) or (X, y, parents), on whose task loss boosted trees stop early; else they hold out
         some of these. checkpoint: as in `TaskLossEstimator.fit`.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight, "parents": parents}
             return fit_partitioned(self, SequencesPlan(self), given, validation, checkpoint)
         self._check_numbers()
@@ -203,8 +205,9 @@ class Tagger(Streaming, Minimiser, Labeller):
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
-        all_states = self.all_possible_states or self._make_solver(rows.dtype).streams
-        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, bool(all_states))
+        streams = self._make_solver(rows.dtype).streams
+        every = (bool(flag or streams) for flag in (self.all_possible_states, self.all_possible_transitions))
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, *every)
         return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:

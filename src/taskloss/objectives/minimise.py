@@ -17,6 +17,8 @@ from .scores import ScoreRisk
 
 Array = Any
 
+_SINGLE_TOL = 1e-6  # from which passes in single precision, whose values are right to about 1e-8, serve a fit
+
 
 @dataclass(frozen=True)
 class Monitor:
@@ -71,6 +73,7 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
             inputs, risk = hypothesis.piece(inputs, risk.rows_of(some)), risk.take(some)
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
+    problem.single = getattr(options.solver, "tol", 0.0) >= _SINGLE_TOL
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
     if options.checkpoint is not None:

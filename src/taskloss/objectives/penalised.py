@@ -11,8 +11,9 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..parallel import Executor
 from ..solvers.base import RidgeForm
-from .fused import whole_pass
+from .fused import chain_pass, whole_pass
 from .penalty import Penalised
+from .preconditioners import Preconditioner
 from .ridge import ridge_form
 from .scores import ScoreRisk
 from .stochastic import Chunk
@@ -29,6 +30,8 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
+_ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
+_ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
 
 
 class Piece(NamedTuple):
@@ -66,6 +69,12 @@ class PenalisedRisk(Penalised):
         self.executor = Executor.for_work(size) if executor is None else executor
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
+        self.single = False  # whether compiled passes may compute in single precision
+        whole = here and not part
+        shape = self.start.shape if whole else ()
+        self.chains = chain_pass(hypothesis, inputs, risk, self.free, shape, self.executor) if whole else None
+        if self.chains is not None:
+            self.refresh = _ROOT_REFRESH
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
 
     @cached_property
@@ -143,6 +152,26 @@ class PenalisedRisk(Penalised):
     @property
     def _makes_features(self) -> bool:
         return self.pieces[0].features is None
+
+    # -- chains over sparse rows -------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        found = None if self.chains is None else self.chains(theta, self.single)
+        if found is None:
+            return super().value_and_gradient(theta)
+        return found[0] + self.alpha / 2 * self._squares(theta), self._penalise(found[1], theta)
+
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
+        """Of chains a root of the Hessian's diagonal: all of it helps at first, and hurts at the end.
+
+        The gradient of the risk lies in the span of the rows, and so do the minimiser and steps along gradients. A diagonal leads
+        out of that span, into directions that the penalty alone brings back.
+        """
+        found = None if self.chains is None else self.chains(theta, self.single, squared=True)
+        if found is None:
+            return super().preconditioner(theta, evaluations)
+        scale = (np.maximum(found[1], 0) + self.alpha) ** -_ROOT
+        return lambda g: scale * g
 
     # -- sums --------------------------------------------------------------------------------------------------------
 

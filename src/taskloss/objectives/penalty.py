@@ -156,8 +156,10 @@ class Penalised(ABC):
         """gradient + alpha theta on what is penalised, in the solver's layout, and in place where that is possible."""
         gradient = np.asarray(gradient, dtype=float)
         if self.free is not None:
-            return self.flatten(gradient) + self.alpha * self._free_penalised * theta
+            gradient = gradient if gradient.shape == theta.shape else self.flatten(gradient)
+            return gradient + self.alpha * self._free_penalised * theta
         full = self.unflatten(theta)
+        gradient = gradient.reshape(full.shape)
         for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
             gradient[rows] += (self.alpha * self.penalised[rows]) * full[rows]
         return self.flatten(gradient)

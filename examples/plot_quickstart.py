@@ -1,8 +1,0 @@
-"""
-Name the loss
-=============
-"""
-
-import taskloss as tl
-
-print(tl.__version__)
