@@ -26,6 +26,7 @@ from .estimators import (
     TreeTagger,
 )
 from .estimators.tuned import TunedDecisionCV
+from .formulas import Formula
 from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
@@ -38,6 +39,7 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Formula",
     "KernelPredictor",
     "LossMonitor",
     "Matcher",

@@ -130,7 +130,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels)
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
-        hypothesis = self._make_hypothesis(loss, surrogate)
+        hypothesis = self._make_hypothesis(loss, surrogate, features)
         if surrogate.ordered and not hypothesis.fit_intercept:
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
         hypothesis = hypothesis.bind(X, weights)
@@ -184,7 +184,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         labels.check(listed_by(loss, self._order(), name))
         return labels
 
-    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
+    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate, features: dict[str, Any]) -> Hypothesis:
         return Hypothesis.resolve(self.hypothesis).current()
 
     def _order(self) -> Any:

@@ -39,7 +39,8 @@ class Options:
 
 def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float) -> PenalisedRisk:
     """The function of theta that `minimise` minimises; the hypothesis is bound to the inputs."""
-    return PenalisedRisk(hypothesis, inputs, risk.kept_ordered(hypothesis.shares_weights), alpha)
+    # Without a penalty the fit is maximum likelihood, which a barrier would bias: it keeps the gap around each label open itself.
+    return PenalisedRisk(hypothesis, inputs, risk.kept_ordered(hypothesis.shares_weights or alpha == 0), alpha)
 
 
 class Path:

@@ -13,7 +13,7 @@ from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
 from ..solvers.base import RidgeForm
 from .fused import whole_pass
-from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction
+from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .ridge import ridge_form
 from .scores import Curvature, ScoreRisk
 from .stochastic import Chunk
@@ -81,11 +81,11 @@ class PenalisedRisk:
         work = hypothesis.work(inputs) * risk.n_scores
         self.executor = Executor.for_work(max(work, risk.work)) if executor is None else executor
         self.corrects = (
-            not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
+            not (self.separable or hypothesis.shares_weights or hypothesis.whitened or hypothesis.own is not None)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
         )
         dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
-        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely)
+        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely and hypothesis.own is None)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
@@ -274,7 +274,10 @@ class PenalisedRisk:
         total = weights.sum()
         weights = weights / total
         moments = hypothesis.moments(inputs, weights, self.executor)
-        apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        if hypothesis.own is None:
+            apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        else:
+            apply = partly_shared(moments, mean, self.alpha, hypothesis.own, hypothesis.fit_intercept)
         if varies and curvature.matrices.ndim == 3 and self.corrects:
             # An evaluation costs work k multiplications, and the Hessian of q directions over m rows m (k q)^2.
             budget = _CORRECTION_EVALUATIONS * hypothesis.work(self.inputs) / (len(weights) * k)
