@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-oldest test-pythons pythons lint bench clean
+.PHONY: demo test test-oldest test-pythons pythons lint docs coverage data bench clean
 
 demo: $(VENV)/.demo
-	$(BIN)/taskloss demo
+	$(BIN)/taskloss demo --force
 
 test: lint
 	$(BIN)/python -m pytest -n auto
@@ -30,22 +30,36 @@ pythons:
 	@$(foreach v,$(PYTHONS),p=$$($(call find_python,$(v))); echo "  $(v): $${p:-none}";)
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs/conf.py docs/_ext examples
+	$(BIN)/ruff format --check src tests benchmarks docs/conf.py docs/_ext examples
 	$(BIN)/mypy
+
+# The site, with every example of the gallery run: warnings are errors, and links within it are checked. It is in docs/_build/html.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check_site.py docs/_build/html
+
+# Which lines no test runs: a table here, and pages in htmlcov/.
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto --cov=taskloss --cov-report=term:skip-covered --cov-report=html
+
+# The public data sets of the quality tables, fetched where a network allows; says what is missing and where it is from.
+data: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.fetch
 
 # Minutes, not seconds: each benchmark against its peers in one run, tables to benchmarks/results.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis demo.png
+	rm -rf $(VENV) .venv-* docs/_build docs/api docs/auto_examples docs/tables htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis demo.png
 
 # The extra of each target; a stamp is older than these files when dependencies may have changed. Versions that must not move
 # are pinned in constraints.txt.
 $(VENV)/.demo: EXTRA := plot
 $(VENV)/.test: EXTRA := test
 $(VENV)/.bench: EXTRA := bench
+$(VENV)/.docs: EXTRA := docs
 $(VENV)/.%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(INSTALL) --editable ".[$(EXTRA)]"

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 import taskloss as tl
 from taskloss._checks import names_one
@@ -59,6 +60,10 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "TunedDecisionCV": (
         tl.TunedDecisionCV(tl.CostSensitiveClassifier(), "balanced-accuracy", cv=2),
         {"X": X, "y": NAMES},
+    ),
+    "Recalibrated": (
+        tl.Recalibrated(FrozenEstimator(tl.CostSensitiveClassifier().fit(X, NAMES))),
+        {"X": X, "y": NAMES, "sample_weight": WEIGHTS},
     ),
     "SequenceTagger": (tl.SequenceTagger(), {"X": SEQUENCES, "y": TAGS, "sample_weight": WEIGHTS[:5]}),
 }
@@ -168,6 +173,7 @@ TARGETS = _targets()
 # Public, and not drawn: what they are given.
 NOT_DRAWN = {
     "ConsistencyWarning": "a warning",
+    "Diagnosis": "what `diagnose` returns, which is drawn",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
     "Formula": "a transformer of data frames, whose formulas formulaic reads",
     "progress": "what shows the iterations of fits",

@@ -170,7 +170,62 @@ THEORY: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def theory_objects() -> dict[str, Any]:
+    """What the functions of `taskloss.theory` return, one for each kind of it that has methods which take numbers."""
+    laws = _rng.dirichlet(np.ones(3), 20)
+    return {
+        "calibration": tl.theory.calibration(ZERO_ONE, "one-vs-all"),
+        "linear_calibration": tl.theory.linear_calibration(ZERO_ONE),
+        "decision_distances": tl.theory.decision_distances(ZERO_ONE, MULTINOMIAL),
+        "margin_distribution": tl.theory.margin_distribution(ZERO_ONE, laws),
+        "check_max_margin": tl.theory.check_max_margin(ZERO_ONE),
+    }
+
+
+# Their methods, and arguments that are good.
+THEORY_METHODS: dict[str, dict[str, Any]] = {
+    **{f"calibration.{name}": {"eps": 0.25} for name in ("exact", "numeric")},
+    **{f"calibration.{name}": {"eps": np.array([0.25, 0.5])} for name in ("__call__", "upper_bound", "envelope")},
+    "calibration.lower_bound": {"eps": 0.25, "norm": "l2", "improved": False},
+    "calibration.conjugate": {"slope": 0.5},
+    "calibration.excess_risk": {"delta": np.array([0.1, 0.2])},
+    "calibration.hard_margin": {"delta": 0.25},
+    "calibration.low_noise": {"p": 2.0, "gamma_p": 3.0},
+    "linear_calibration.lower_bound": {"eps": 0.25},
+    "linear_calibration.excess_risk": {"delta": 0.1},
+    "decision_distances.__call__": {"eps": 0.25},
+    "decision_distances.lower_bound": {"eps": 0.25, "sigma": 0.5},
+    "decision_distances.excess": {"distance": np.array([0.1, 0.2])},
+    **{f"margin_distribution.{name}": {"t": np.array([0.1, 0.2])} for name in ("cdf", "band")},
+    **{f"margin_distribution.{name}": {"p": 0.5} for name in ("gamma_p", "gamma_p_lower")},
+    "margin_distribution.exponent": {"share": 0.2},
+    "margin_distribution.excess_risk": {"zeta": None, "delta": 0.1, "points": 10},
+    "check_max_margin.surrogate": {"v": np.zeros((2, 3))},
+    "check_max_margin.gap": {"argmax": True},
+}
+
+
+def theory_method(name: str, **given: Any) -> Any:
+    """A call of one of these; a calibration function that is asked for is given, and the function that comes of `low_noise` is called."""
+    of, _, method = name.partition(".")
+    if "zeta" in given:
+        given["zeta"] = theory_objects()["calibration"]
+    found = getattr(theory_objects()[of], method)(**given)
+    return found(0.25) if method == "low_noise" else found
+
+
+def _theory_method(draw: Draw) -> Call:
+    name = draw.pick(THEORY_METHODS)
+    good = {key: value for key, value in THEORY_METHODS[name].items() if key != "zeta"}
+    given = draw.arguments(**good) | {key: None for key in THEORY_METHODS[name] if key == "zeta"}
+    draw.said.insert(0, name)
+    return lambda: theory_method(name, **given)
+
+
 def _theory(draw: Draw) -> Call:
+    if draw.rng.random() < 0.4:
+        return _theory_method(draw)
     name = draw.pick(THEORY)
     given = draw.arguments(**THEORY[name])
     draw.said.insert(0, name)
@@ -210,6 +265,15 @@ CLEAR = np.stack([_rng.dirichlet(0.5 + 20 * np.eye(3)[y]) for y in np.tile(Y, 5)
 DECISIONS: dict[str, dict[str, Any]] = {
     "decide": {"proba": LAWS, "loss": "absolute", "costs": np.ones((12, 3)), "labels": [1, 2, 3]},
     "expected_loss": {"proba": LAWS, "loss": COSTS, "labels": ["a", "b", "c"], "class_prior": [0.2, 0.3, 0.5]},
+    "diagnose": {
+        "model": LAWS,
+        "y": Y,
+        "loss": COSTS,
+        "labels": [0, 1, 2],
+        "sample_weight": np.ones(12),
+        "reference": LAWS,
+        "bins": 4,
+    },
     "reweigh": {"proba": LAWS, "class_prior": [0.2, 0.3, 0.5], "train_prior": [0.5, 0.3, 0.2]},
     "estimate_prior": {
         "proba": CLEAR,

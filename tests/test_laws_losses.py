@@ -7,10 +7,17 @@ from tests.parts import assert_obeys, every_law, every_loss, label
 from taskloss.losses import (
     Absolute,
     Abstain,
+    ChainCost,
+    ChainHamming,
     CostMatrix,
     Hamming,
+    LabelCosts,
     Listed,
     Loss,
+    MatchingHamming,
+    Recall,
+    SequenceZeroOne,
+    SpanCosts,
     Squared,
     Tabular,
     TreeDistance,
@@ -170,3 +177,43 @@ def test_names_keep_their_types():
     tree = {1: "root", "a": "root", (2, "b"): "root"}
     loss = TreeDistance(tree)
     assert set(loss.label_names().tolist()) == {1, "a", (2, "b")}
+
+
+def test_ranges_of_sequences_of_any_length():
+    """Where losses are normalised they have bounds without a length, which hold for every length; where not, there are none."""
+    rng = np.random.default_rng(0)
+    unary, pairwise = rng.normal(size=(2, 2)), rng.normal(size=(2, 2, 2, 2))
+    for make in (
+        lambda length: ChainCost(unary, pairwise, length, normalise=True),
+        lambda length: ChainHamming(2, length, weights=[1.0, 3.0, 0.5], state_weights=[1.0, 2.0]),
+        lambda length: ChainHamming(2, length),
+        lambda length: SequenceZeroOne(2, length),
+    ):
+        low, high = make(None).range()
+        for length in (1, 2, 3):
+            found = make(length).matrix()
+            assert low - 1e-12 <= found.min()
+            assert found.max() <= high + 1e-12
+    for loss in (ChainCost(unary), ChainHamming(2, normalise=False), SpanCosts(labels=["B-a", "O"])):
+        with pytest.raises(ValueError, match="has no bound"):
+            loss.range()
+
+
+@pytest.mark.parametrize(
+    "loss", [*Hamming.examples(), *LabelCosts.examples(), *Recall.examples(), *MatchingHamming.examples()], ids=label
+)
+def test_parts_add_up_to_the_loss(loss):
+    z, y = loss.outputs(), loss.labels()
+    i, j = np.indices((len(z), len(y))).reshape(2, -1)
+    np.testing.assert_allclose(loss.by_part(z[i], y[j]).sum(-1), loss(z[i], y[j]), atol=1e-12)
+
+
+def test_recall_is_scikit_learns():
+    from sklearn.metrics import recall_score
+
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(0, 2, (2, 50, 4))
+    y[0] = 0
+    found = Recall(4)(z, y)
+    assert found[0] == 0
+    assert found.mean() == pytest.approx(1 - recall_score(y, z, average="samples", zero_division=1))

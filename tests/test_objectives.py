@@ -208,6 +208,50 @@ def test_large_dense_risks_go_by_one_fused_pass_and_agree(part, hypothesis):
             assert large.fused.calls == len(points) * threads  # once for each thread and evaluation
 
 
+@pytest.mark.parametrize("unit", [True, False])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Structured(),
+        Structured(Linear(fit_intercept=False), ends=False, all_states=False),
+        Structured(all_states=False, all_transitions=False),
+    ],
+    ids=label,
+)
+def test_chains_over_sparse_rows_go_by_one_pass_and_agree(layout, unit):
+    """On any number of threads, with weights, in both precisions; and so do the solver's own numbers of the diagonal."""
+    rng = np.random.default_rng(3)
+    lengths, k = rng.integers(1, 9, 150), 5
+    X = sparse.csr_matrix((rng.random((lengths.sum(), 40)) < rng.uniform(0.001, 0.4, 40)).astype(float))
+    X.data = X.data if unit else rng.uniform(-1, 1, X.nnz)
+    inputs = ForestRows(X, Forest.chains(lengths))
+    codes = rng.integers(0, k, lengths.sum())
+    risk = Forests(ChainCRF(), inputs.forest, codes, rng.uniform(0, 2, 150), k)
+    small = PenalisedRisk(layout, inputs, risk, 0.1)
+    assert small.chains is None  # too small to pay
+    theta = small.flatten(rng.normal(size=small.start.shape))
+    value, gradient = small.value_and_gradient(theta)
+    mu = risk.inference.moments(inputs.forest, layout.predict(small.unflatten(theta), inputs), False)[0]
+    spread = risk.row_weights[:, None] * mu * (1 - mu)
+    for threads in (1, 3):
+        large = PenalisedRisk(layout, inputs, risk, 0.1, Executor(threads, compiled=True))
+        found = large.value_and_gradient(theta)
+        np.testing.assert_allclose(found[0], value, rtol=1e-13)
+        np.testing.assert_allclose(found[1], gradient, atol=1e-14)
+        diagonal = large.unflatten(large.chains(theta, squared=True)[1])
+        free = large.unflatten(np.ones_like(theta))[:40] > 0
+        np.testing.assert_allclose(diagonal[:40][free], (X.multiply(X).T @ spread)[free], atol=1e-14)
+        large.single = True
+        found = large.value_and_gradient(theta)
+        np.testing.assert_allclose(found[0], value, rtol=1e-6)
+        np.testing.assert_allclose(found[1], gradient, atol=1e-6)
+        far = large.unflatten(theta.copy())
+        layout.parts(far)["transition"][0] -= 1e3  # beyond what probabilities can hold: the plain way
+        far = large.flatten(far)
+        for a, b in zip(large.value_and_gradient(far), small.value_and_gradient(far), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
 def test_the_fused_pass_is_taken_by_a_fit_that_is_large_enough(monkeypatch):
     import taskloss as tl
     from taskloss.objectives import penalised

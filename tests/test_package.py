@@ -62,7 +62,9 @@ MAY_IMPORT = {
     "theory": {"losses", "polytopes", "surrogates", "plots"},  # plots: what `plot` draws, when asked for
     "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},
     "data": {"losses", "polytopes"},
-    "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data"},
+    "control": {"losses", "polytopes", "data", "estimators", "plots", "_compiled"},
+    "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
+    "distributed": set(),
 }
 
 
@@ -82,7 +84,7 @@ def test_no_folder_looks_over_its_walls(folder):
 
 def test_import_is_light():
     """Nothing compiles or plots at import, and the optional libraries stay out."""
-    code = "import sys, taskloss; print([m for m in ('numba', 'matplotlib', 'torch', 'cvxpy', 'lightgbm') if m in sys.modules])"
+    code = "import sys, taskloss; print([m for m in ('numba', 'matplotlib', 'torch', 'cvxpy', 'lightgbm', 'dask') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 
@@ -214,8 +216,23 @@ def test_demo_shows_a_table_and_saves_a_figure(capsys, tmp_path):
     assert figure.stat().st_size > 10_000
 
 
+def check_picture(results):
+    """It draws the intervals that were found, and bars that add up to the mean losses."""
+    figure = demo.picture(results)
+    above, *below = (axes for part in figure.subfigs for axes in part.axes)
+    lines = [line.get_xdata() for line in above.lines if len(line.get_xdata()) == 2][: len(results)]
+    assert np.allclose(lines, [[100 * r.low, 100 * r.high] for r in results])
+    assert above.get_xlim()[0] < min(0, *(100 * r.low for r in results))
+    assert above.get_xlim()[1] > max(100 * r.high for r in results)
+    for axes, r in zip(below, results, strict=True):
+        heights = [sum(bar.get_height() for bar in bars) for bars in axes.containers]
+        assert np.allclose(heights, [r.argmax, r.ours])
+
+
 def test_naming_the_loss_pays_in_the_demo():
-    results = {r.task.name: r for r in demo.run(repeats=1, report=lambda line: None)}
+    found = demo.run(repeats=1, report=lambda line: None)
+    check_picture(found)
+    results = {r.task.name: r for r in found}
     for name in ("cost matrix", "abstention", "ordinal"):
         assert results[name].low > 0
     for result in results.values():
@@ -258,9 +275,7 @@ def test_an_interval_of_savings_covers_the_truth():
 )
 def test_the_demo_refuses_before_it_works(options, sentence, capsys, monkeypatch):
     monkeypatch.setattr(demo, "run", lambda **kwargs: pytest.fail("the work has begun"))
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["demo", *options])
-    assert stop.value.code == 2
+    assert cli.main(["demo", *options]) == 2
     assert sentence in capsys.readouterr().err
     with pytest.raises(ValueError, match="at least 2 folds and 1 repeat, got 5 and 0"):
         demo_run(repeats=0)

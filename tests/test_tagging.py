@@ -658,6 +658,16 @@ def test_weights_of_pairs_that_never_occur_stay_zero_and_the_others_are_the_same
         assert streamed.theta_[:40][~occurs].any()  # one pass over the data cannot know what will occur
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_transitions_that_never_occur_may_have_no_weight(hidden):
+    X = [np.ones((3, 1)), np.ones((2, 1))]
+    y = [["a", None if hidden else "b", "b"], ["a", "c"]]
+    tagger = tl.SequenceTagger(all_possible_transitions=False, alpha=1e-2).fit(X, y)
+    # what stands beside a label that was not observed may be any transition to "b", and from "a"
+    expected = [[True] * 3, [False, True, False], [False, True, False]] if hidden else [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_array_equal(tagger.transition_weights_ != 0, expected)
+
+
 def test_named_features_that_are_rare_are_left_out():
     X = [[{"w": "a", "n": 1.0}, {"w": "b"}], [{"w": "a"}, {"w": b"a"}]]
     y = [["x", "y"], ["x", "y"]]

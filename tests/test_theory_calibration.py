@@ -472,8 +472,10 @@ def test_sentences():
         calibration(CostMatrix([[0, np.inf], [1, 0]]), Multinomial())
     with pytest.raises(ValueError, match="norm must be"):
         calibration(ZeroOne(3), Multinomial()).lower_bound(0.1, norm="l3")
-    with pytest.raises(ValueError, match="p >= 0 and gamma_p > 0"):
+    with pytest.raises(ValueError, match="p must be finite and not negative"):
         calibration(ZeroOne(3), Multinomial()).low_noise(-1, 1)
+    with pytest.raises(ValueError, match="gamma_p must be at least 1 / eps_max = 1"):
+        calibration(ZeroOne(3), Multinomial()).low_noise(2, 0.5)
     with pytest.raises(ValueError, match="No strong convexity constant"):
         calibration(ZeroOne(3), Legendre.examples()[1]).lower_bound(0.1)
     wavy = Legendre(lambda u: (u**2).sum(-1) / 2 - 3 * np.cos(4 * u).sum(-1), Simplex(3))

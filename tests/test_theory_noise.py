@@ -292,7 +292,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="no two outputs that differ"):
         margin_distribution(CostMatrix([[0, 1], [0, 1]]), [[0.5, 0.5]])
     found = margin_distribution(ZeroOne(2), [[0.6, 0.4], [0.9, 0.1]])
-    with pytest.raises(ValueError, match="p must be positive"):
+    with pytest.raises(ValueError, match="p must be a finite number above zero"):
         found.gamma_p(0.0)
     with pytest.raises(ValueError, match="exponent needs positive margins"):
         found.exponent()

@@ -85,6 +85,17 @@ def test_partition_and_map():
         plots.partition_figure(ZeroOne(4))
 
 
+def test_the_method_takes_scores_to_moments_to_outputs():
+    """Marks of one output lie, on the right, where the moments of the scores on the left are, in that output's set."""
+    loss = CostMatrix(np.random.default_rng(0).uniform(0, 1, (3, 3)) * (1 - np.eye(3)))
+    left, right = plots.method_figure(loss, resolution=40).axes
+    for z, (score, place) in enumerate(zip(left.get_lines()[:3], right.get_lines()[-3:], strict=True)):
+        v = np.column_stack([*score.get_data(), np.zeros(len(score.get_xdata()))])
+        mu = Multinomial(3).inverse_link(v)
+        assert (loss.decode(mu) == z).all()
+        np.testing.assert_allclose(np.column_stack(place.get_data()), mu @ plots.CORNERS[[0, 2, 1]])
+
+
 def test_surrogates_figure_has_a_row_for_every_margin_and_link():
     names = [name for name, _, _ in plots.two_label_surrogates()]
     assert len(names) >= 13

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
 from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
+from .control import RiskController
 from .data.costs import example_costs
 from .data.sequences import Packed
 from .decisions import decide, expected_loss
+from .diagnosis import Diagnosis, diagnose
 from .estimators import (
     ConsistencyWarning,
     CostSensitiveClassifier,
@@ -25,6 +27,7 @@ from .estimators import (
     TaskLossEstimator,
     TreeTagger,
 )
+from .estimators.recalibrated import Recalibrated
 from .estimators.tuned import TunedDecisionCV
 from .formulas import Formula
 from .monitoring import LossMonitor
@@ -39,6 +42,7 @@ __all__ = [
     "ConsistencyWarning",
     "CostSensitiveClassifier",
     "DecodedClassifier",
+    "Diagnosis",
     "Formula",
     "KernelPredictor",
     "LossMonitor",
@@ -47,11 +51,14 @@ __all__ = [
     "OrdinalClassifier",
     "Packed",
     "Ranker",
+    "Recalibrated",
+    "RiskController",
     "SequenceTagger",
     "TaskLossEstimator",
     "TreeTagger",
     "TunedDecisionCV",
     "decide",
+    "diagnose",
     "estimate_prior",
     "example_costs",
     "expected_loss",

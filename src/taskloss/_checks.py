@@ -92,6 +92,22 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     raise ValueError(f"{name} must be {what} in an array: {problem}.")
 
 
+def real_levels(name: str, value: Any) -> np.ndarray:
+    """Finite numbers that are not negative, as an array of floats."""
+    array = real_array(name, value)
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+    return array
+
+
+def real_level(name: str, value: Any) -> float:
+    """One finite number that is not negative."""
+    array = real_levels(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number, got an array of shape {array.shape}.")
+    return float(array)
+
+
 def check_floats(name: str, value: Any) -> None:
     """An array of floating-point numbers, of NumPy or torch."""
     dense = hasattr(value, "shape") and not (hasattr(value, "columns") or isinstance(value, np.ma.MaskedArray))
@@ -266,7 +282,9 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
             "normalise",
             "boundaries",
             "all_possible_states",
+            "all_possible_transitions",
             "all_states",
+            "all_transitions",
         ],
         check_flag,
     ),
@@ -385,11 +403,12 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
                     ARGUMENTS[name](name, value)
                 elif name in _KINDS:
                     _check_kind(name, value)
-            if isinstance(error, OverflowError):
-                sizes = {name: abs(value) for name, value in given.items() if _is_real(value)}
-                name = max(sizes, key=lambda name: sizes[name])
+            if isinstance(error, OverflowError | ZeroDivisionError):
+                sizes = {name: abs(value) for name, value in given.items() if _is_real(value) and value}
+                pick, word = (max, "smaller") if isinstance(error, OverflowError) else (min, "larger")
+                name = pick(sizes, key=lambda name: sizes[name])
                 raise ValueError(
-                    f"{name} must be smaller than {given[name]!r}: the result is too large to be a number."
+                    f"{name} must be {word} than {given[name]!r}: the result is too large to be a number."
                 ) from error
             raise
 

@@ -89,6 +89,7 @@ def _use(model: Any, X: Any, y: Any) -> None:
 
 
 def _sequences(rng: np.random.Generator) -> None:
+    from .data.sequences import Packed
     from .estimators import SequenceTagger
     from .polytopes import PackedChains
 
@@ -100,6 +101,10 @@ def _sequences(rng: np.random.Generator) -> None:
         fitted = model.fit(X, y)
         fitted.predict(X)
         fitted.predict(X, loss="sequence-zero-one")
+    values = sparse.random(length * count, 40, 0.1, "csr", random_state=rng)
+    for words in (values, values.sign()):
+        for tol in (1e-6, 1e-7):  # in single precision, and in double
+            SequenceTagger(tol=tol, max_iter=2).fit(Packed(words, np.arange(count + 1) * length), np.concatenate(y))
     chains = PackedChains(states, np.arange(count + 1) * length)
     unary = rng.normal(size=(count * length, states))
     for shape in ((states, states), (count * (length - 1), states, states)):

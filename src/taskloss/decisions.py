@@ -14,6 +14,7 @@ from .data.labels import labels_for
 from .data.laws import read_laws
 from .estimators.base import Decoder, resolve_loss
 from .estimators.decoded import DecodedClassifier, arranged, settled
+from .estimators.kernel import KernelPredictor
 from .losses.base import Loss, name_array
 from .model_files import Portable
 from .priors import reweigh
@@ -113,10 +114,14 @@ def expected_loss(
     return face.expected_loss(inputs, **_given(face, loss, costs, X, class_prior, train_prior), **params)
 
 
-def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None) -> Moments:
-    """The moments that a loss on labels or label sets is decided by, from probabilities or from a fitted model with X."""
+def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None, name: str = "proba") -> Moments:
+    """The moments that a loss on labels or label sets is decided by, from probabilities or from a fitted model with X; `name` is the
+    argument that holds the source."""
     if _is_model(source):
         face, inputs = find(source, X, loss, labels)
+        if isinstance(face, KernelPredictor) and face.lists_labels:
+            task, mu = face._weigh(inputs, loss, None, None)
+            return Moments(mu, task.loss, task.translator)
         if not isinstance(face, Decoder):
             raise ValueError(
                 f"{type(face).__name__} has moments of structures and not of single labels: use its own predict and expected_loss."
@@ -124,14 +129,14 @@ def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None)
         loss, mu = face._loss_and_moments(loss, inputs)
         return Moments(mu, loss, face.labels_)
     loss = resolve_loss("zero-one" if loss is None else loss)
-    q = read_laws("proba", source, loss.kind == "indicator")
+    q = read_laws(name, source, loss.kind == "indicator")
     if labels is None and hasattr(source, "columns") and type(source.columns).__name__ != "RangeIndex":
         labels = list(source.columns)
     if labels is not None:
         check_names("labels", labels)
     known = np.arange(q.shape[1]) if labels is None else name_array(labels)
     if len(known) != q.shape[1]:
-        raise ValueError(f"labels names {len(known)} labels, but proba has {q.shape[1]} columns.")
+        raise ValueError(f"labels names {len(known)} labels, but {name} has {q.shape[1]} columns.")
     if loss.kind == "indicator":
         sets = [set(known.tolist())] if labels is not None else np.repeat([[0], [1]], len(known), axis=1)
         translator = labels_for(loss, sets, known)

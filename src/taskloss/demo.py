@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .estimators import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier
 from .losses import Absolute, Abstain, CostMatrix, Hamming, Loss, TreeDistance
+from .plots.style import BLUE, GREY, INK
 from .scoring import losses_of
 
 ALPHA = 3e-4
@@ -37,7 +38,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """Mean held-out task loss of both, and the share of the argmax's loss that is saved, with its 95 % interval."""
+    """Mean held-out task loss of both, and the share of the argmax's loss that is saved, with its 95 % interval.
+
+    sizes, parts: the losses that a single example had, and for the argmax and for ours what each adds to the mean.
+    """
 
     task: Task
     argmax: float
@@ -45,6 +49,8 @@ class Result:
     saved: float
     low: float
     high: float
+    sizes: np.ndarray
+    parts: np.ndarray
 
 
 class SetArgmax(ClassifierMixin, BaseEstimator):
@@ -116,15 +122,21 @@ def compare(task: Task, folds: int, repeats: int) -> Result:
     size = len(task.X) * (folds - 1) / folds
     C = 1 / (size * ALPHA)
     argmax = SetArgmax(C) if isinstance(task.loss, Hamming) else LogisticRegression(C=C, max_iter=2000)
-    total = np.zeros((2, len(task.X)))
+    losses = np.zeros((2, repeats, len(task.X)))
     for seed in range(repeats):
         for train, test in KFold(folds, shuffle=True, random_state=seed).split(task.X):
             for row, model in enumerate((argmax, task.ours)):
                 fitted = make_pipeline(StandardScaler(), model).fit(task.X[train], task.y[train])
-                total[row, test] += losses_of(task.loss, fitted.predict(task.X[test]), task.y[test], np.unique(task.y))
-    theirs, ours = total / repeats
+                losses[row, seed, test] = losses_of(
+                    task.loss, fitted.predict(task.X[test]), task.y[test], np.unique(task.y)
+                )
+    theirs, ours = losses.mean(1)
+    sizes, which = np.unique(losses.round(9), return_inverse=True)
+    counts = [np.bincount(one.ravel(), minlength=len(sizes)) for one in which.reshape(losses.shape)]
+    parts = np.array(counts) * sizes / losses[0].size
     low, high = interval_saved(theirs, ours)
-    return Result(task, float(theirs.mean()), float(ours.mean()), 1 - float(ours.mean() / theirs.mean()), low, high)
+    saved = 1 - float(ours.mean() / theirs.mean())
+    return Result(task, float(theirs.mean()), float(ours.mean()), saved, low, high, sizes, parts)
 
 
 def interval_saved(theirs: np.ndarray, ours: np.ndarray, draws: int = 4000) -> tuple[float, float]:
@@ -157,28 +169,58 @@ def check_figure(path: str) -> None:
 
 
 def draw(results: list[Result], path: str) -> None:
-    """One bar per task: the share of the argmax's loss that naming the loss saves, with its interval."""
+    """Save the picture of the results."""
     check_figure(path)
+    picture(results).savefig(path, dpi=150)
+
+
+def picture(results: list[Result]) -> Any:
+    """What is saved, with intervals, above; below, for each task, which mistakes the loss of both is made of."""
     from matplotlib.figure import Figure  # without pyplot, whose backend is the user's to choose
 
-    names = [f"{r.task.name}\n{r.task.data}" for r in results]
-    share, low, high = (100 * np.array([[r.saved, r.low, r.high] for r in results])).T
-    figure = Figure(figsize=(7.5, 3.8), layout="constrained")
-    axes = figure.subplots()
-    colours = ["#1b7837" if end > 0 else "#999999" for end in low]
-    error = np.maximum([share - low, high - share], 0)
-    axes.barh(names, share, xerr=error, color=colours, ecolor="#222222", capsize=3, height=0.6)
-    axes.axvline(0, color="black", linewidth=0.8)
-    axes.invert_yaxis()
-    axes.set_xlabel("task loss saved against cross-entropy and argmax, % (95 % interval)")
-    axes.spines[["top", "right"]].set_visible(False)
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    above, below = parts
+    _draw_savings(above.subplots(), results)
+    for axes, result in zip(np.atleast_1d(below.subplots(1, len(results))), results, strict=True):
+        _draw_parts(axes, result)
+    below.supxlabel("loss of an example", fontsize=9)
+    below.supylabel("what such examples add\nto the mean loss", fontsize=9)
+    below.legend(*below.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
+def _draw_savings(axes: Any, results: list[Result]) -> None:
+    """A point with its interval for each task; hollow and grey where the interval holds zero."""
     for i, r in enumerate(results):
+        told = r.low > 0 or r.high < 0
+        colour = BLUE if told else GREY
+        axes.plot([100 * r.low, 100 * r.high], [i, i], color=colour, linewidth=3, solid_capstyle="butt")
+        axes.plot(100 * r.saved, i, "o", color=colour, markerfacecolor=colour if told else "white", markersize=8)
         axes.annotate(
-            f"{r.argmax:.3f} → {r.ours:.3f}",
-            (max(high[i], 0), i),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
+            f"{r.argmax:.3f} → {r.ours:.3f}", (1, i), xycoords=("axes fraction", "data"), va="center", ha="right"
         )
-    axes.margins(x=0.32)
-    figure.savefig(path, dpi=150)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(results)), [f"{r.task.name}: {r.task.data}" for r in results])
+    axes.set_ylim(len(results) - 0.4, -0.9)
+    axes.annotate("mean loss", (1, -0.75), xycoords=("axes fraction", "data"), va="center", ha="right", fontsize=9)
+    low, high = 100 * min(0.0, *(r.low for r in results)), 100 * max(0.0, *(r.high for r in results))
+    axes.set_xlim(low - 2, high + 0.25 * (high - low))  # the numbers stand to the right of every interval
+    axes.set_xlabel("task loss saved against cross-entropy and argmax, % (95 % interval; hollow: may be none)")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_parts(axes: Any, result: Result) -> None:
+    """Bars side by side, which add up to the mean loss of each; losses of zero add nothing."""
+    some = result.sizes > 0
+    places = np.arange(some.sum())
+    styles = (
+        ("argmax", -0.2, {"color": "white", "edgecolor": INK, "hatch": "///"}),
+        ("taskloss", 0.2, {"color": BLUE}),
+    )
+    for (name, shift, style), heights in zip(styles, result.parts, strict=True):
+        axes.bar(places + shift, heights[some], width=0.38, label=name, **style)
+    axes.set_xticks(places, [f"{size:.2g}" for size in result.sizes[some]])
+    axes.set_title(result.task.name, fontsize=10)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)

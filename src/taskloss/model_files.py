@@ -11,6 +11,7 @@ from .registry import NamesTravel
 
 __all__ = ["FORMAT", "Portable", "load", "save"]
 
+_HARMLESS = frozenset(["numpy.dtype"])  # which preprocessing steps of scikit-learn keep, and skops does not list
 FORMAT = 1  # raised when a fitted model's attributes change so that an older file cannot be used
 
 
@@ -43,7 +44,7 @@ def save(model: Any, file: Any) -> None:
     model : what to store.
     file : a path, or a file opened for writing bytes.
     """
-    _skops().dump(model, file)
+    skops_io().dump(model, file)
 
 
 def load(file: Any, trusted: Any = ()) -> Any:
@@ -59,14 +60,16 @@ def load(file: Any, trusted: Any = ()) -> Any:
     -----
     Only classes of this package are trusted by themselves, none of its functions.
     """
-    skops = _skops()
+    skops = skops_io()
     check_file(file)
     check_names("trusted", trusted)
     try:
         unknown = skops.get_untrusted_types(file=file)
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"file must be a model that `save` has written, and {file!r} is none: {error}.") from error
-    foreign = [name for name in unknown if not _is_own_class(name) and name not in trusted]
+    except (zipfile.BadZipFile, KeyError) as error:  # no archive, or one without what skops puts into it
+        raise ValueError(
+            f"file must be a model that `save` has written, and {file!r} is none: {str(error).rstrip('.')}."
+        ) from error
+    foreign = [name for name in unknown if not _is_own_class(name) and name not in _HARMLESS and name not in trusted]
     if foreign:
         raise ValueError(
             f"{file} holds objects of types that nobody has vouched for: {', '.join(foreign)}. Where you know who wrote it, pass "
@@ -85,7 +88,8 @@ def _is_own_class(name: str) -> bool:
         return False
 
 
-def _skops() -> Any:
+def skops_io() -> Any:
+    """skops.io, or the sentence that says how to have it."""
     try:
         import skops.io
     except ImportError:

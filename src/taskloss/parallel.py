@@ -52,7 +52,7 @@ class Executor:
     def sum(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Any:
         """The sum of work(item); each thread adds up every threads-th item, and their sums are added in order."""
         shares = [items[i :: self.threads] for i in range(min(self.threads, len(items)))]
-        return _total(self.map(lambda share: _total(map(work, share)), shares))
+        return total_of(self.map(lambda share: total_of(map(work, share)), shares))
 
     def over(self, work: Callable[[slice], Any], count: int, pieces: int | None = None) -> None:
         """work(slice) over slices that cover range(count): one for each thread, or so many."""
@@ -69,10 +69,12 @@ def _inside_pool() -> bool:
     return threading.current_thread().name.startswith("taskloss")
 
 
-def _total(parts: Iterable[Any]) -> Any:
-    """The sum of numbers, arrays or lists, or tuples of them."""
+def total_of(parts: Iterable[Any]) -> Any:
+    """The sum of numbers, arrays or lists, or tuples of them; what is None is left out."""
     sums: Any = None
     for part in parts:
+        if part is None:
+            continue
         if sums is None:
             sums = part
         elif isinstance(part, tuple):

@@ -32,7 +32,7 @@ def named_rows(
     "a=b", the features "a:b" for a mapping of its own under "a"), or a list of feature names; bytes are strings.
     """
     positions = list(positions)
-    found = _by_unique_entry(positions) or _by_position(positions)
+    found = _entries(positions)
     bad = np.isinf(found.values) if allow_nan else ~np.isfinite(found.values)
     if bad.any():
         at = int(np.argmax(bad))
@@ -40,16 +40,7 @@ def named_rows(
             f"The feature {found.names[found.codes[at]]!r} in X is {found.values[at]}: give it a finite number, or leave it out."
         )
     if vocabulary is None:
-        count = np.bincount(found.codes, minlength=len(found.names))
-        frequent = [name for name, often in zip(found.names, count.tolist(), strict=True) if often >= min_frequency]
-        if found.names and not frequent:
-            raise ValueError(f"No feature in X occurs min_frequency={min_frequency} times: lower it.")
-        try:
-            vocabulary = {name: i for i, name in enumerate(sorted(frequent))}
-        except TypeError as error:
-            raise ValueError(
-                f"The names of features in X are of types that cannot be sorted together ({error}): make them all strings."
-            ) from error
+        vocabulary = vocabulary_of(_counts(found), min_frequency)
     column = np.fromiter((vocabulary.get(name, -1) for name in found.names), np.int64, len(found.names))
     places, ends = column[found.codes], np.concatenate([[0], np.cumsum(found.lengths)])
     known = places >= 0
@@ -59,6 +50,33 @@ def named_rows(
     rows = sparse.csr_matrix((found.values[known], places[known], ends), shape=shape, dtype=np.float64)
     rows.sum_duplicates()
     return rows, vocabulary
+
+
+def name_counts(positions: Iterable[Any]) -> dict[Any, int]:
+    """How often each named feature occurs."""
+    return _counts(_entries(list(positions)))
+
+
+def vocabulary_of(counts: Mapping[Any, int], min_frequency: int) -> dict[Any, int]:
+    """The names that occur so often, in their order."""
+    frequent = [name for name, often in counts.items() if often >= min_frequency]
+    if counts and not frequent:
+        raise ValueError(f"No feature in X occurs min_frequency={min_frequency} times: lower it.")
+    try:
+        return {name: i for i, name in enumerate(sorted(frequent))}
+    except TypeError as error:
+        raise ValueError(
+            f"The names of features in X are of types that cannot be sorted together ({error}): make them all strings."
+        ) from error
+
+
+def _entries(positions: list[Any]) -> _Entries:
+    return _by_unique_entry(positions) or _by_position(positions)
+
+
+def _counts(found: _Entries) -> dict[Any, int]:
+    count = np.bincount(found.codes, minlength=len(found.names))
+    return dict(zip(found.names, count.tolist(), strict=True))
 
 
 def _by_unique_entry(positions: list[Any]) -> _Entries | None:

@@ -95,6 +95,22 @@ def matchings(y: Any, tables: Sequence[np.ndarray], unmatched: str | None) -> li
     return y
 
 
+def spread_of(tables: Sequence[np.ndarray]) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many pairs of nodes there are, the mean of each of their features, and the sum of squares about it."""
+    count = sum(t.shape[0] * t.shape[1] for t in tables)
+    mean = sum(t.sum((0, 1)) for t in tables) / count
+    return count, mean, np.asarray(sum(((t - mean) ** 2).sum((0, 1)) for t in tables))
+
+
+def scale_of(spreads: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The standard deviation of each feature over all parts; one where it does not vary."""
+    total = sum(count for count, _, _ in spreads)
+    mean = sum(count * m for count, m, _ in spreads) / total
+    squares = sum(s + count * (m - mean) ** 2 for count, m, s in spreads)
+    spread = np.sqrt(squares / total)
+    return np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
+
+
 def pair_rows(tables: Sequence[np.ndarray], scale: np.ndarray, outliers: bool) -> np.ndarray:
     """One row of features per pair of nodes; "matches nothing" is one more column, with a feature of its own."""
     stacked = np.stack(tables) / scale

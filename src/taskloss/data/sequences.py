@@ -201,6 +201,12 @@ class SequenceLabels:
         return codes
 
 
+def labels_seen(y: Any) -> list[Any]:
+    """The different labels that occur, in the order in which they come."""
+    values = _flat(y)
+    return list(dict.fromkeys(values[~_missing(values)].tolist()))
+
+
 class SequenceScorer:
     """scorer(estimator, X, y) = minus the mean loss of estimator.predict(X) over examples, for any tagger; higher is better."""
 

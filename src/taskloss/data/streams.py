@@ -22,7 +22,7 @@ __all__ = ["from_arrays", "from_csv", "from_parquet"]
 _HELD: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (int, float, str)}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # written as `str` writes it: 007, +7 and 7 are three words
 _INT64 = np.iinfo(np.int64)
-_EXACT = 1 << 53  # below it every whole number is a floating-point number
+EXACT = 1 << 53  # below it every whole number is a floating-point number
 
 Batch = tuple[np.ndarray, np.ndarray]
 
@@ -103,9 +103,9 @@ def from_csv(
         raise ValueError(f"labels must be int, float, str or None, got {labels!r}.")
     check_file(file)
     name = _name(file)
-    with _text(file, encoding) as text:
+    with opened_text(file, encoding) as text:
         lines = csv.reader(text, delimiter=delimiter, strict=True)
-        rows = _rows(lines, name)
+        rows = text_rows(lines, name)
         first = next(rows, None) if header else None
         names = first[1] if first else []
         column = _column(target, names, name)
@@ -123,7 +123,7 @@ def from_csv(
                 raise ValueError(f"{name} has no column {column}: it has {width} columns.")
             words = [row.pop(column) for _, row in batch]
             X = _numbers([row for _, row in batch], where)
-            found = _type(words)
+            found = type_of_labels(words)
             if labels is None and "" in words:
                 raise ValueError(f"{where}: a label is missing; pass labels=str if nothing is a label too.")
             labels = found if labels is None else labels
@@ -132,7 +132,7 @@ def from_csv(
                     f"{where}: the labels are not all of type {labels.__name__}, as {_misfit(words, labels)!r} shows: "
                     f"pass labels={'float, or labels=str for words' if labels is int else 'str'}."
                 )
-            yield X, _labels(words, labels, where)
+            yield X, labels_of(words, labels, where)
 
 
 def from_parquet(file: Any, target: str | int = -1, size: int = 1024) -> Iterator[Batch]:
@@ -194,7 +194,7 @@ def _name(file: Any) -> str:
 
 
 @contextlib.contextmanager
-def _text(file: Any, encoding: str) -> Iterator[Any]:
+def opened_text(file: Any, encoding: str) -> Iterator[Any]:
     """A file as text, with its line ends as they are; one that was given open stays open."""
     if isinstance(file, str | os.PathLike):
         with open(file, newline="", encoding=encoding) as text:
@@ -215,7 +215,7 @@ def _without_mark(lines: Any) -> Iterator[str]:
         yield line.removeprefix("\ufeff") if i == 0 else line
 
 
-def _rows(lines: Any, name: str) -> Iterator[tuple[int, list[str]]]:
+def text_rows(lines: Any, name: str) -> Iterator[tuple[int, list[str]]]:
     """(line, its columns) of a file, without its blank lines."""
     while True:
         start = lines.line_num + 1
@@ -263,14 +263,14 @@ def _without_infinity(numbers: np.ndarray, where: str) -> np.ndarray:
     return numbers
 
 
-def _type(words: list[str]) -> type:
+def type_of_labels(words: list[str]) -> type:
     """The narrowest of int, float and str that holds these labels, each distinct from the others."""
     if all(_WHOLE.fullmatch(word) for word in words):
         return int
-    return float if all(_is_number(word) for word in words) else str
+    return float if all(is_number(word) for word in words) else str
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
     """Whether a word is a number that is not a code: 1.5, 2 and 1e-3, and not 00501. Infinity and NaN are, to be refused."""
     if re.match(r"[-+]?0[0-9]", word.strip()):
         return False
@@ -282,10 +282,10 @@ def _is_number(word: str) -> bool:
 
 
 def _misfit(words: list[str], labels: type) -> str:
-    return next(word for word in words if _type([word]) not in _HELD[labels])
+    return next(word for word in words if type_of_labels([word]) not in _HELD[labels])
 
 
-def _labels(words: list[str], labels: type, where: str) -> np.ndarray:
+def labels_of(words: list[str], labels: type, where: str) -> np.ndarray:
     if labels is str:
         return np.array(words)
     numbers = [labels(word) for word in words]
@@ -294,7 +294,7 @@ def _labels(words: list[str], labels: type, where: str) -> np.ndarray:
             raise ValueError(f"{where}: the label {word} does not fit in 64 bits: pass labels=str.")
         if labels is float and not np.isfinite(number):
             raise ValueError(f"{where}: the label {word!r} is not a finite number: pass labels=str if it is a word.")
-        if labels is float and abs(number) >= _EXACT and Decimal(word) != Decimal(number):
+        if labels is float and abs(number) >= EXACT and Decimal(word) != Decimal(number):
             raise ValueError(
                 f"{where}: the label {word} is not a floating-point number: pass labels=int or labels=str."
             )

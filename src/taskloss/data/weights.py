@@ -9,8 +9,8 @@ import numpy as np
 from .._checks import real_array
 
 
-def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.ndarray:
-    """One weight for each example, or one clear sentence."""
+def example_weights(sample_weight: Any, n: int, what: str = "examples", part: bool = False) -> np.ndarray:
+    """One weight for each example, or one clear sentence; of a part of the examples none need count."""
     if sample_weight is None:
         return np.ones(n)
     try:
@@ -29,7 +29,7 @@ def example_weights(sample_weight: Any, n: int, what: str = "examples") -> np.nd
         total = weights.sum()
     if not np.isfinite(total):
         raise ValueError("sample_weight is so large that its sum is not finite: divide the weights by their mean.")
-    if total <= 0:
+    if total <= 0 and not part:
         raise ValueError(f"sample_weight is zero for all of the {n} {what}: at least one must count.")
     return weights
 

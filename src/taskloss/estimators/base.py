@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, cast
@@ -13,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import check_hyperparameters, check_lengths, check_number, said_of
+from ..checkpoints import Checkpoint
 from ..data.base import Translator
 from ..data.costs import example_costs
 from ..data.labels import check_kind
@@ -49,6 +51,11 @@ def warn_of_ties(surrogate: Surrogate, loss: Loss) -> None:
         ConsistencyWarning,
         stacklevel=4,
     )
+
+
+def _digest(labels: np.ndarray) -> str:
+    """A short word for a list of labels."""
+    return hashlib.blake2b(repr(labels.tolist()).encode(), digest_size=6).hexdigest()
 
 
 def keep(estimator: Any, arguments: dict[str, Any]) -> None:
@@ -97,11 +104,12 @@ class Minimiser:
         found: dict[str, Any],
         judge: Judge | None = None,
         monitor: Monitor | None = None,
+        checkpoint: Any = None,
     ) -> None:
         """Minimise the penalised risk, then set the parameters and what else was found: a fit that fails changes nothing.
 
         A hypothesis that stops early is watched on data given, `monitor`, or else on examples that are held out, by `judge`.
-        An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
+        checkpoint: where the best parameters so far are kept. An interrupt is raised on, with the solution so far on the exception; with warm_start the estimator keeps it.
         """
 
         def keep_solution(solution: Solution) -> None:
@@ -115,9 +123,11 @@ class Minimiser:
         hypothesis, penalties = self._penalties(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
-        options = Options(
-            penalties.alpha, self._make_solver(inputs.dtype), self.theta_ if warm else None, progress, monitor
-        )
+        start, kept = self.theta_ if warm else None, None
+        if checkpoint is not None:
+            labels = getattr(found.get("labels_"), "classes", np.zeros(0))
+            kept = Checkpoint(checkpoint, f"a {type(self).__name__} on {hypothesis!r} and labels {_digest(labels)}")
+        options = Options(penalties.alpha, self._make_solver(inputs.dtype), start, progress, monitor, kept)
         try:
             solution = minimise(hypothesis, inputs, risk, options)
         except Interrupted as interrupt:

@@ -150,10 +150,10 @@ class Entities(Task):
             (block, Spans(spans.first, spans.stop, kinds[spans.kind]), q)
             for block, spans, q in law_spans(forest, unary, pairwise, scheme, _LEAST_SPAN)
         ]
-        return _joined(blocks)
+        return joined_spans(blocks)
 
     def tally(self, found: list[Any], y: Any, weights: np.ndarray) -> Tally:
-        forest, spans, q = _joined(found)
+        forest, spans, q = joined_spans(found)
         codes = self.labels.encode(y, forest.offsets)
         return SpanTally.of(forest, codes, self.scheme, weights, spans, q)
 
@@ -162,7 +162,7 @@ class Entities(Task):
         return SpanCosts(missed.tolist(), spurious.tolist(), self.scheme.scheme, self.labels.classes.tolist())
 
 
-def _joined(parts: list[tuple[Forest, Spans, np.ndarray]]) -> tuple[Forest, Spans, np.ndarray]:
+def joined_spans(parts: list[tuple[Forest, Spans, np.ndarray]]) -> tuple[Forest, Spans, np.ndarray]:
     """The concatenation of sequences and of their spans."""
     first_nodes = np.cumsum([0] + [forest.n_nodes for forest, _, _ in parts])
     spans = [

@@ -15,12 +15,15 @@ from .._checks import check_hyperparameters, said_of
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..inference import refuse_separated
 from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, first_fit
 from .base import ConsistencyWarning, Decoder, Minimiser, check_features, keep, read_more, warn_of_ties
+from .partition_plans import RowsPlan
+from .partitioned import fit_partitioned
 from .streaming import Streaming
 from .validation import Judge, given_monitor, held_parts
 
@@ -115,11 +118,15 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         linear = Hypothesis.resolve(self.hypothesis).plain
         return linear and isinstance(self.alpha, numbers.Real) and float(self.alpha) == 0
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, checkpoint: Any = None) -> Self:
         """Fit to X and y; y may be labels of any type, and for losses on label sets an indicator matrix or sets.
 
         validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
+        checkpoint: a path at which the best parameters so far are kept during the fit, and from which it goes on where the file is there.
         """
+        if is_collection(X):
+            given = {"X": X, "y": y, "sample_weight": sample_weight}
+            return fit_partitioned(self, RowsPlan(self), given, validation, checkpoint)
         self._check_numbers()
         loss = self._make_loss()
         check_kind(loss)
@@ -129,10 +136,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels)
-        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
-        hypothesis = self._make_hypothesis(loss, surrogate, features)
-        if surrogate.ordered and not hypothesis.fit_intercept:
-            raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
+        loss, surrogate, hypothesis = self._bound_parts(loss, labels, codes, features)
         hypothesis = hypothesis.bind(X, weights)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = Rows(surrogate, phi, weights)
@@ -153,7 +157,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         found = features | {"loss_": loss, "surrogate_": surrogate, "labels_": labels, "class_prior_": shares}
         if self._unpenalised:
             refuse_separated(hypothesis, X, risk)
-        self._fit_to(hypothesis, X, risk, found, judge, monitor)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor, checkpoint)
         self.close_stream()
         return self
 
@@ -174,6 +178,16 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         from ..inference import summary
 
         return summary(self, X, y, sample_weight, covariance=covariance, groups=groups, level=level)
+
+    def _bound_parts(
+        self, loss: Loss, labels: Translator, codes: np.ndarray, features: dict[str, Any]
+    ) -> tuple[Loss, Surrogate, Hypothesis]:
+        """The parts with their sizes, which codes that show every label tell; the hypothesis is not bound to inputs yet."""
+        loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
+        hypothesis = self._make_hypothesis(loss, surrogate, features)
+        if surrogate.ordered and not hypothesis.fit_intercept:
+            raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
+        return loss, surrogate, hypothesis
 
     def _make_loss(self) -> Loss:
         return Loss.resolve(self.loss)
@@ -220,10 +234,18 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             raise ValueError(
                 "class_weight is for one label per row; weigh the labels of a set with Hamming(weights=...)."
             )
+        weights = weights * self._per_class(np.bincount(codes, weights, labels.size), labels)[codes]
+        if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
+            raise ValueError("All weights are zero: at least one example must count.")
+        return weights
+
+    def _per_class(self, count: np.ndarray, labels: Translator) -> np.ndarray:
+        """What class_weight multiplies the weights of each label's examples by; count has the sums of these."""
         given = self.class_weight
+        if given is None:
+            return np.ones(labels.size)
         if isinstance(given, str) and given == "balanced":
-            count = np.bincount(codes, weights, labels.size)
-            per_class = weights.sum() / ((count > 0).sum() * np.where(count > 0, count, 1.0))
+            per_class = count.sum() / ((count > 0).sum() * np.where(count > 0, count, 1.0))
         elif isinstance(given, Mapping):
             if not all(isinstance(w, numbers.Real) and 0 <= float(w) < np.inf for w in given.values()):
                 raise ValueError(
@@ -235,10 +257,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
                     per_class[labels.encode([label])[0]] = weight
         else:
             raise ValueError(f"class_weight must be None, 'balanced' or a mapping from label to weight, got {given!r}.")
-        weights = weights * per_class[codes]
-        if weights.sum() <= 0:  # sample weights may leave only examples whose class weighs nothing
-            raise ValueError("All weights are zero: at least one example must count.")
-        return weights
+        return np.asarray(per_class)
 
     # -- predicting --------------------------------------------------------------------------------------------------
 

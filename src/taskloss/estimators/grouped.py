@@ -39,12 +39,19 @@ class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
         return clone(hypothesis)
 
     def _solve(
-        self, hypothesis: Hypothesis, X: Any, risk: Groups, found: dict[str, Any], judge: Judge, validation: Any
+        self,
+        hypothesis: Hypothesis,
+        X: Any,
+        risk: Groups,
+        found: dict[str, Any],
+        judge: Judge,
+        validation: Any,
+        checkpoint: Any,
     ) -> None:
         """Fit theta to groups whose rows X holds; then keep what was found."""
         hypothesis = hypothesis.bind(X, risk.row_weights)
         monitor = None if validation is None else self._monitor(hypothesis, found, validation)
-        self._fit_to(hypothesis, X, risk, found, judge, monitor)
+        self._fit_to(hypothesis, X, risk, found, judge, monitor, checkpoint)
         self.close_stream()
 
     def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:

@@ -228,6 +228,14 @@ class KernelPredictor(Portable, BaseEstimator):
         return {**state, "_bound": None} if "_bound" in state else state
 
     @property
+    def lists_labels(self) -> bool:
+        """Whether it predicts one of a list of labels, or a set of these, by their moments alone."""
+        check_is_fitted(self)
+        loss = self._fitted.loss
+        own = self.decoder is not None or self.refine is not None
+        return loss.kind in ("classes", "indicator") and not loss.takes_objects and not own
+
+    @property
     def labels_(self) -> Any:
         check_is_fitted(self)
         return self._fitted.translator.classes

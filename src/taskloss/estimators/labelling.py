@@ -173,6 +173,11 @@ class Labeller(Portable, BaseEstimator):
 
         costs: as in `predict`; decisions are made for them, and judged by them.
         """
+        losses = self.losses(X, y, loss, costs, parents=parents)
+        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
+
+    def losses(self, X: Any, y: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> np.ndarray:
+        """The loss of each example's prediction against its labels; other arguments as in `score`."""
         bound, examples = self._loss_for(loss), self._read(X, parents)
         prices = self._prices(costs, examples, bound)
         z = self._decide(examples, bound, prices)
@@ -182,9 +187,7 @@ class Labeller(Portable, BaseEstimator):
             ignored = self.labels_.ignored(y)[examples.order]
             codes[ignored] = z[ignored]  # what does not count is as good as right
         losses = bound.packed_loss(examples.forest, z, codes)
-        if prices is not None:
-            losses = losses + _paid(examples.forest, z, prices)
-        return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
+        return losses if prices is None else losses + _paid(examples.forest, z, prices)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

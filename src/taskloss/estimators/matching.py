@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import HYPERPARAMETERS, is_list
-from ..data.matchings import matchings, pair_rows, pair_tables
+from ..data.matchings import matchings, pair_rows, pair_tables, scale_of, spread_of
 from ..data.weights import example_weights
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss, check_prices
 from ..losses.matching import MatchingHamming
@@ -18,6 +19,8 @@ from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
 from .base import COSTS, keep
 from .grouped import GroupedEstimator
+from .partition_plans import MatchingsPlan
+from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
 
 
@@ -73,12 +76,16 @@ class Matcher(GroupedEstimator):
     ):
         keep(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, checkpoint: Any = None) -> Self:
         """Fit to examples and their matchings.
 
         validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
+        checkpoint: as in `TaskLossEstimator.fit`.
         """
-        self._solve(*self._problem(X, y, sample_weight), validation)
+        if is_collection(X):
+            given = {"X": X, "y": y, "sample_weight": sample_weight}
+            return fit_partitioned(self, MatchingsPlan(self), given, validation, checkpoint)
+        self._solve(*self._problem(X, y, sample_weight), validation, checkpoint)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -91,13 +98,13 @@ class Matcher(GroupedEstimator):
         return self
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None
+        self, X: Any, y: Any, sample_weight: Any, scale: np.ndarray | None = None, part: bool = False
     ) -> tuple[Hypothesis, np.ndarray, Groups, dict[str, Any], Judge]:
         """The hypothesis, the rows of all pairs of nodes, their risk, what else a fit keeps, and what judges those held out."""
         self._check_numbers()
         surrogate, hypothesis = self._make_surrogate(), self._make_hypothesis()
         tables = pair_tables(X, self.features, self.unmatched)
-        weights = example_weights(sample_weight, len(tables))
+        weights = example_weights(sample_weight, len(tables), part=part)
         y = matchings(y, tables, self.unmatched)
         scale = self._spread(tables) if scale is None else scale
         fitted = MatchingHamming(outliers=self.unmatched == "both")
@@ -116,7 +123,7 @@ class Matcher(GroupedEstimator):
             some = arranged[which]  # by size, as those held out are
             return self._losses(found, v, [tables[i] for i in some], [y[i] for i in some])
 
-        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged]), found, Judge(losses)
+        return hypothesis, np.concatenate(rows), Groups(batches, weights[arranged], part=part), found, Judge(losses)
 
     def _monitor(self, hypothesis: Hypothesis, found: dict[str, Any], validation: Any) -> Monitor:
         X, y = held_parts(validation)
@@ -142,10 +149,7 @@ class Matcher(GroupedEstimator):
     def _spread(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         if not self.scale:
             return np.ones(tables[0].shape[2])
-        count = sum(t.shape[0] * t.shape[1] for t in tables)
-        mean = sum(t.sum((0, 1)) for t in tables) / count
-        spread = np.sqrt(sum(((t - mean) ** 2).sum((0, 1)) for t in tables) / count)
-        return np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-300), spread, 1.0)
+        return scale_of([spread_of(tables)])
 
     # -- predicting --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._checks import count_examples, said_of
 from ..data.groups import GroupIds, group_ids
 from ..data.weights import example_weights, propensities
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..losses.base import Loss
 from ..losses.ndcg import DCG, Ranking, check_relevance
@@ -18,6 +19,8 @@ from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
 from .base import check_features, keep, read_more
 from .grouped import GroupedEstimator
+from .partition_plans import GroupsPlan, partitioned_ids
+from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
 
 _NO_GROUPS = (
@@ -82,6 +85,7 @@ class Ranker(GroupedEstimator):
         groups: Any = None,
         sample_weight: Any = None,
         validation: Any = None,
+        checkpoint: Any = None,
         *,
         group: Any = None,
         qid: Any = None,
@@ -91,12 +95,16 @@ class Ranker(GroupedEstimator):
 
         propensity: for clicks, the chance that each item was seen, above zero; y / propensity is then unbiased for the relevance, and
         so is the risk. validation: held-out data (X, y, groups), on whose task loss trees stop early; else they hold out some of
-        these groups.
+        these groups. checkpoint: as in `TaskLossEstimator.fit`.
         """
         if propensity is not None and validation is not None:
             raise ValueError("validation has no propensities: leave it out, so that groups of this fit are held out.")
+        if is_collection(X):
+            ids = partitioned_ids(groups, group, qid)
+            given = {"X": X, "y": y, "sample_weight": sample_weight, "groups": ids, "propensity": propensity}
+            return fit_partitioned(self, GroupsPlan(self), given, validation, checkpoint)
         groups = group_ids(groups, group, qid, count_examples("X", X))
-        self._solve(*self._problem(X, y, groups, sample_weight, propensity), validation)
+        self._solve(*self._problem(X, y, groups, sample_weight, propensity), validation, checkpoint)
         return self
 
     def partial_fit(
@@ -121,16 +129,26 @@ class Ranker(GroupedEstimator):
         return self
 
     def _problem(
-        self, X: Any, y: Any, groups: Any, sample_weight: Any, propensity: Any
+        self,
+        X: Any,
+        y: Any,
+        groups: Any,
+        sample_weight: Any,
+        propensity: Any,
+        part: bool = False,
+        known: Ranking | None = None,
     ) -> tuple[Hypothesis, Any, Groups, dict[str, Any], Judge]:
-        """The hypothesis, its rows, their risk, what else a fit keeps, and what judges groups that are held out."""
+        """The hypothesis, its rows, their risk, what else a fit keeps, and what judges groups that are held out.
+
+        part: of some groups of a fit, whose weights are not normalised yet, by a loss that has seen all, if it is known.
+        """
         self._check_numbers()
         loss, surrogate, hypothesis = self._ranking_loss(self.loss), self._make_surrogate(), self._make_hypothesis()
         X, features = check_features(self, X, hypothesis)
         y = self._relevance(y, X.shape[0])
-        loss = loss.bind_codes(y)
+        loss = loss.bind_codes(y) if known is None else known
         groups = self._groups(groups, X.shape[0], needed=True)
-        weights = example_weights(sample_weight, X.shape[0], "rows")
+        weights = example_weights(sample_weight, X.shape[0], "rows", part)
         seen = None if propensity is None else propensities(propensity, X.shape[0])
         order, batches, group_weights = [], [], []
         for size, _, rows in groups.by_size():
@@ -139,7 +157,8 @@ class Ranker(GroupedEstimator):
             order.append(rows.ravel())
             batches.append(Batch(fitted, _moments(bound, y[rows], None if seen is None else seen[rows], fitted)))
             group_weights.append(weights[rows].mean(1))
-        risk, arranged = Groups(batches, np.concatenate(group_weights)), np.concatenate(order)
+        risk = Groups(batches, np.concatenate(group_weights), part=part)
+        arranged = np.concatenate(order)
 
         def losses(v: np.ndarray, which: np.ndarray) -> np.ndarray:
             ids = np.repeat(np.arange(len(which)), np.diff(risk.first_rows)[which])

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from ..data.sequences import SequenceLabels, SequenceReader, as_labels
 from ..data.transitions import check_transitions, read_forbidden
 from ..data.weights import example_weights
+from ..distributed import is_collection
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.structured import ForestRows, NodeEdgeScores, Structured
 from ..losses.sequence import SequenceLoss
@@ -19,6 +20,8 @@ from ..surrogates.base import Surrogate
 from ..surrogates.maxentropy import MaxEntropy
 from .base import Minimiser, keep
 from .labelling import Labeller, as_laws, sequence_loss
+from .partition_plans import SequencesPlan
+from .partitioned import fit_partitioned
 from .streaming import Stream, Streaming, open_stream
 from .validation import Judge, given_monitor, held_parts
 
@@ -65,6 +68,7 @@ class Tagger(Streaming, Minimiser, Labeller):
     forbidden: Any
     ignore_label: Any
     all_possible_states: bool
+    all_possible_transitions: bool
     min_frequency: int
     hypothesis_: Structured
 
@@ -81,6 +85,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         forbidden: Any = None,
         ignore_label: Any = None,
         all_possible_states: bool = True,
+        all_possible_transitions: bool = True,
         min_frequency: int = 1,
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -92,18 +97,30 @@ class Tagger(Streaming, Minimiser, Labeller):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None, *, parents: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        validation: Any = None,
+        checkpoint: Any = None,
+        *,
+        parents: Any = None,
+    ) -> Self:
         """Fit to examples X and their labels y; sample_weight is one weight per example, parents the shape of trees.
 
         validation: held-out examples (X, y) or (X, y, parents), on whose task loss boosted trees stop early; else they hold out
-        some of these.
+        some of these. checkpoint: as in `TaskLossEstimator.fit`.
         """
+        if is_collection(X):
+            given = {"X": X, "y": y, "sample_weight": sample_weight, "parents": parents}
+            return fit_partitioned(self, SequencesPlan(self), given, validation, checkpoint)
         self._check_numbers()
         problem = self._problem(X, y, sample_weight, parents)
         self.close_stream()
         hypothesis = problem.hypothesis.bind(problem.inputs, problem.risk.row_weights)
         watch = self._watch(hypothesis, problem, validation)
-        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found, *watch)
+        self._fit_to(hypothesis, problem.inputs, problem.risk, problem.found, *watch, checkpoint)
         return self
 
     def _watch(self, hypothesis: Structured, problem: Problem, validation: Any) -> tuple[Judge | None, Monitor | None]:
@@ -160,6 +177,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         parents: Any,
         reader: SequenceReader | None = None,
         labels: SequenceLabels | None = None,
+        part: bool = False,
     ) -> Problem:
         """Users' data and parameters as parts; reader and labels where they are known from an earlier fit."""
         if reader is None:
@@ -172,7 +190,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         y = as_labels(X, y)
         labels = SequenceLabels(y, ignore=self.ignore_label) if labels is None else labels
         codes = labels.encode(y, offsets, partial=True)[examples.order]
-        weights = example_weights(sample_weight, len(forest), "sequences")
+        weights = example_weights(sample_weight, len(forest), "sequences", part)
         loss = clone(sequence_loss(self.loss, labels))  # of its own: set_params after the fit changes no prediction
         loss.check(forest, labels.classes)
         limits = read_forbidden(self.forbidden, labels.classes)
@@ -183,12 +201,13 @@ class Tagger(Streaming, Minimiser, Labeller):
             raise ValueError(
                 f"{surrogate!r} decides by the loss's own vectors, and {loss!r} is no sum over neighbours: use ChainHamming or ChainCost."
             )
-        risk = Forests(surrogate.bind_outputs(loss), forest, codes, weights, labels.size, limits)
+        risk = Forests(surrogate.bind_outputs(loss), forest, codes, weights, labels.size, limits, part=part)
         node = Hypothesis.resolve(self.hypothesis)
         node.check(type(self).__name__)
         node = node.with_params(fit_intercept=self.fit_intercept and node.fit_intercept)
-        all_states = self.all_possible_states or self._make_solver(rows.dtype).streams
-        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, bool(all_states))
+        streams = self._make_solver(rows.dtype).streams
+        every = (bool(flag or streams) for flag in (self.all_possible_states, self.all_possible_transitions))
+        hypothesis = Structured(node, self._columns(reader, rows.shape[1]), self.boundaries, *every)
         return Problem(hypothesis, examples.inputs, risk, loss, reader, labels)
 
     def _columns(self, reader: SequenceReader, n_features: int) -> np.ndarray | None:

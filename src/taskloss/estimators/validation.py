@@ -11,7 +11,7 @@ import numpy as np
 from ..hypotheses.base import Holdout, Hypothesis
 from ..objectives import Monitor, ScoreRisk
 
-_NO_USE = "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...) or Torch(early_stopping=...), or leave it out."
+NO_USE = "validation is for learners that watch a held-out task loss: use hypothesis=Boosting(early_stopping=...) or Torch(early_stopping=...), or leave it out."
 
 
 class Judge(NamedTuple):
@@ -71,7 +71,7 @@ def _drawn(n: int, strata: np.ndarray | None, holdout: Holdout) -> np.ndarray:
 def given_monitor(hypothesis: Hypothesis, inputs: Any, losses: Callable[[Any], np.ndarray]) -> Monitor:
     """What watches data that the user holds out."""
     if not hypothesis.trained:
-        raise ValueError(_NO_USE)
+        raise ValueError(NO_USE)
     return Monitor(inputs, lambda v: float(np.mean(losses(v))))
 
 

@@ -231,7 +231,9 @@ def _squares(X: Any) -> np.ndarray:
 
 def _scale(X: Any, weights: np.ndarray | None) -> float:
     """1 / (inputs x variance), as in scikit-learn's SVC, each row as often as its weight says."""
-    if weights is not None and weights.min() < weights.max():
+    if hasattr(X, "variance"):  # rows that lie elsewhere
+        variance = X.variance()
+    elif weights is not None and weights.min() < weights.max():
         share = weights / weights.sum()
         mean = np.asarray(X.mean(axis=1)).ravel() @ share
         variance = _squares(X if sparse.issparse(X) else X - mean) @ share / X.shape[1]

@@ -50,7 +50,8 @@ class Structured(Composed):
 
     node: a hypothesis or its name. edges: the columns of X on which edge scores depend; None where they are one table.
     ends: scores of their own for roots and for leaves, which in a chain are the first and the last node. all_states: whether a
-    feature of sparse rows has a weight for every state, or only for those of nodes that have the feature.
+    feature of sparse rows has a weight for every state, or only for those of nodes that have the feature. all_transitions: whether
+    every transition has a weight, or only those that occur.
 
     theta is (p, K): the rows of the node hypothesis, the table T of transitions [from, to], a row for roots and one for
     leaves, and for each column of `edges` a table of K rows. All but the intercepts are penalised.
@@ -58,11 +59,19 @@ class Structured(Composed):
 
     name = "structured"
 
-    def __init__(self, node: Any = "linear", edges: Any = None, ends: bool = True, all_states: bool = True):
+    def __init__(
+        self,
+        node: Any = "linear",
+        edges: Any = None,
+        ends: bool = True,
+        all_states: bool = True,
+        all_transitions: bool = True,
+    ):
         self.node = node
         self.edges = edges
         self.ends = ends
         self.all_states = all_states
+        self.all_transitions = all_transitions
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -114,16 +123,23 @@ class Structured(Composed):
         return mask
 
     def free(self, inputs: ForestRows, theta: np.ndarray, codes: np.ndarray) -> np.ndarray | None:
-        rows = inputs.rows
-        if self.all_states or not (self._node.plain and sparse.issparse(rows)):
+        rows, forest = inputs.rows, inputs.forest
+        some_states = not self.all_states and self._node.plain and sparse.issparse(rows)
+        if self.all_transitions and not some_states:
             return None
         mask = np.ones(theta.shape, dtype=bool)
-        weights = mask[: rows.shape[1]]
-        weights[:] = False
-        label = np.repeat(codes, np.diff(rows.indptr))
-        known = label >= 0
-        weights[rows.indices[known], label[known]] = True
-        weights[rows.indices[~known]] = True  # a node without a label may be in any state
+        if some_states:
+            weights = mask[: rows.shape[1]]
+            weights[:] = False
+            label = np.repeat(codes, np.diff(rows.indptr))
+            known = label >= 0
+            weights[rows.indices[known], label[known]] = True
+            weights[rows.indices[~known]] = True  # a node without a label may be in any state
+        if not self.all_transitions:
+            k = theta.shape[1]
+            seen = np.zeros((k + 1, k + 1), dtype=bool)  # a last row and column for labels that are not known
+            seen[codes[forest.parents[forest.children]], codes[forest.children]] = True
+            self.parts(mask)["transition"][:] = seen[:k, :k] | seen[k, :k] | seen[:k, k:] | seen[k, k]
         return mask
 
     # -- scores ------------------------------------------------------------------------------------------------------

@@ -139,6 +139,10 @@ class Loss(Part):
         table = self.matrix()
         return float(table.min()), float(table.max())
 
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        """The loss as a sum over the parts of an output, such as the labels of a set: one number for each."""
+        raise ValueError(f"{self!r} is no sum over the parts of an output.")
+
     # -- the users' own names ----------------------------------------------------------------------------------------
 
     def label_names(self) -> np.ndarray | None:

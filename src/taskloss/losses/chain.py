@@ -174,6 +174,15 @@ class ChainCost(SequenceLoss):
         self._position_weights(forest)
         super().check(forest, classes)
 
+    def range(self) -> tuple[float, float]:
+        if not self.normalise or self.length is not None or self.parents is not None:
+            return super().range()
+        unary, pairwise = self._unary(), self._pairwise()
+        low, high = float(unary.min()), float(unary.max())
+        if pairwise is not None:  # T - 1 edges of T are less than one
+            low, high = low + min(float(pairwise.min()), 0.0), high + max(float(pairwise.max()), 0.0)
+        return low, high
+
     # -- packed ------------------------------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -290,6 +299,12 @@ class ChainHamming(ChainCost):
             raise ValueError(f"state_weights must be {k} finite numbers that are not negative, one per state.")
         return (1 - np.eye(k)) * scale
 
+    def range(self) -> tuple[float, float]:
+        low, high = super().range()
+        if self.weights is None or self.length is not None or self.parents is not None:
+            return low, high
+        return low, high * float(np.max(self.weights))
+
     def _position_weights(self, forest: Forest) -> np.ndarray:
         base = super()._position_weights(forest)
         if self.weights is None:
@@ -337,6 +352,9 @@ class SequenceZeroOne(SequenceLoss):
         if (known[np.minimum(place, len(known) - 1)] != rows @ powers).any():
             raise ValueError(f"{what} holds a sequence with a forbidden transition.")
         return place
+
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
     def phi(self, y: Array, dtype: Any = float) -> np.ndarray:
         return np.eye(len(self.labels()), dtype=dtype)[self._index(y, "labels")]

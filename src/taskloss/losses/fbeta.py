@@ -144,3 +144,55 @@ class FBeta(Loss):
 
     def labels(self) -> np.ndarray:
         return self.polytope.sets()
+
+
+class Recall(FBeta):
+    """L(z, y) = |y without z| / |y|, one less the recall of each example: the share of its labels that is missed; zero where y is empty.
+
+    The limit of `FBeta` for large beta, on the same moments, but for label sets y that are empty. Every label that may be in y is worth
+    predicting, so that it is a loss to be kept below a level (`taskloss.RiskController`) or decoded with prices of labels.
+    """
+
+    name = "recall"
+
+    def __init__(self, n_labels: int | None = None, max_size: int | None = None):
+        self.n_labels = n_labels
+        self.max_size = max_size
+
+    beta = 1.0  # of no use here
+
+    @classmethod
+    def examples(cls) -> list[Self]:
+        return [cls(3), cls(4, max_size=2)]
+
+    def _reward(self) -> np.ndarray:
+        s = np.arange(1, self.polytope.sizes + 1)
+        return np.repeat(1 / s[:, None], self._count(), axis=1)
+
+    def psi(self, z: Array) -> np.ndarray:
+        out = super().psi(z).reshape(*np.shape(z)[:-1], self.polytope.rows, self.polytope.columns)
+        out[..., -1, 0] = -1.0
+        return out.reshape(*np.shape(z)[:-1], self.polytope.size)
+
+    def __call__(self, z: Array, y: Array) -> np.ndarray:
+        return self.by_part(z, y).sum(-1)
+
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        z, y = self._check(z, "outputs"), self._check(y, "labels")
+        return (1 - z) * y / np.maximum(y.sum(-1, keepdims=True), 1)
+
+    def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
+        """Each label whose expected share of y is worth its price; costs (n, n_labels) are the prices of predicting each label."""
+        k, polytope = self._count(), self.polytope
+        mu = np.asarray(mu, dtype=float)
+        tables = mu.reshape(-1, polytope.rows, polytope.columns)
+        price: Any = 0.0
+        if costs is not None:
+            price = check_prices(costs, (*mu.shape[:-1], k), "label that is predicted").reshape(-1, k)
+        worth = tables[:, :-1, 1:] @ self._reward()[:, 0]
+        return (worth > price).astype(np.int64).reshape(*mu.shape[:-1], k)
+
+    def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
+        """One, for a set with a label that z lacks."""
+        worst = (self._check(z, "outputs").sum(-1) < self._count()).astype(float)
+        return worst if costs is None else worst + self.price(z, costs)

@@ -91,6 +91,9 @@ class Hamming(Loss):
     def range(self) -> tuple[float, float]:
         return 0.0, float(self._weights().sum())
 
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        return (self._check(z, "outputs") != self._check(y, "labels")) * self._weights()
+
     def outputs(self) -> np.ndarray:
         return (self.polytope.vertices() > 0).astype(np.int64)
 

@@ -77,8 +77,7 @@ class LabelCosts(Hamming):
         return self._rows(z).sum((-1, -2)) / 2
 
     def __call__(self, z: Array, y: Array) -> np.ndarray:
-        rows, y = self._rows(z), self._check(y, "labels").astype(np.int64)
-        return np.where(y == 1, rows[..., 1], rows[..., 0]).sum(-1)
+        return self.by_part(z, y).sum(-1)
 
     def decode(self, mu: Array, costs: Array | None = None) -> np.ndarray:
         """Each label where that is expected to cost less; costs (n, n_labels) are the prices of predicting each label."""
@@ -95,3 +94,7 @@ class LabelCosts(Hamming):
     def range(self) -> tuple[float, float]:
         each = self.tables().reshape(-1, 4)
         return float(each.min(1).sum()), float(each.max(1).sum())
+
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        rows, y = self._rows(z), self._check(y, "labels").astype(np.int64)
+        return np.where(y == 1, rows[..., 1], rows[..., 0])

@@ -95,6 +95,13 @@ class MatchingHamming(Loss):
         z = assign(tables, self.outliers)
         return np.where(z == polytope.columns, -1, z).reshape(*mu.shape[:-1], polytope.n_rows)
 
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def by_part(self, z: Array, y: Array) -> np.ndarray:
+        wrong = self._codes(z, "outputs") != self._codes(y, "labels")
+        return wrong / self.polytope.n_rows
+
     def price(self, z: Array, costs: Array) -> np.ndarray:
         prices = np.take_along_axis(np.asarray(costs), self._codes(z, "outputs")[..., None], axis=-1)
         return prices[..., 0].sum(-1)

@@ -101,6 +101,11 @@ class Ranking(Loss):
         np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[-1]), order.shape), axis=-1)
         return ranks
 
+    def range(self) -> tuple[float, float]:
+        if self.n_items is None:
+            raise ValueError(f"{self!r} has no range that is the same for groups of any size: give n_items=...")
+        return super().range()
+
     def outputs(self) -> np.ndarray:
         from ..polytopes.birkhoff import Birkhoff
 
@@ -203,6 +208,9 @@ class NDCG(Cumulative):
     def examples(cls) -> list[Self]:
         return [cls(n_items=3), cls("linear", at=2, empty=1.0, n_items=3)]
 
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def embedding_key(self) -> tuple[Any, ...]:
         return (NDCG, self.gain, self.discount, self.at, self.empty)
 
@@ -300,6 +308,9 @@ class PrecisionAt(Ranking):
     @classmethod
     def examples(cls) -> list[Self]:
         return [cls(2, n_items=3)]
+
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
     def embedding_key(self) -> tuple[Any, ...]:
         return (PrecisionAt,)

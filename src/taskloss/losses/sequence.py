@@ -103,6 +103,13 @@ class SequenceLoss(Loss):
 
         return SequenceScorer(self)
 
+    def range(self) -> tuple[float, float]:
+        if self.length is None and self.parents is None:
+            raise ValueError(
+                f"{self!r} has no bound, as sequences may be of any length: normalise it, or give it length=..."
+            )
+        return super().range()
+
     # -- the same on packed sequences --------------------------------------------------------------------------------
 
     def packed_loss(self, forest: Forest, z: np.ndarray, y: np.ndarray) -> np.ndarray:

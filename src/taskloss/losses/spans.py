@@ -13,6 +13,7 @@ from ..polytopes._spans import Spans, Tags, best_spans, span_probabilities, span
 from ..polytopes._sum_product import cell_marginals
 from .base import name_array
 from .chain import SequenceZeroOne
+from .sequence import SequenceLoss
 
 # The prefixes that a span goes on from, those that carry it on, and those of its first, inner and last tag and of a span of one.
 SCHEMES = {
@@ -186,6 +187,9 @@ class SpanCosts(SequenceZeroOne):
         if tags.outside < 0:
             raise ValueError(f"The labels have no tag O for what is outside of spans: {tags.labels.tolist()}.")
         self._prices(tags)
+
+    def range(self) -> tuple[float, float]:
+        return SequenceLoss.range(self)  # spans are counted
 
     # -- sequences that are listed -----------------------------------------------------------------------------------
 

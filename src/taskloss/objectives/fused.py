@@ -13,6 +13,7 @@ import numpy as np
 
 from ..hypotheses.base import Hypothesis
 from ..hypotheses.linear import Linear
+from ..hypotheses.structured import Structured
 from ..hypotheses.thresholds import Thresholds
 from ..margins import Logistic
 from ..polytopes._infimal import TableConvolution
@@ -25,6 +26,8 @@ from ..surrogates.coordinatewise import Coordinatewise
 from ..surrogates.maxentropy import MaxEntropy
 
 if TYPE_CHECKING:
+    from ..parallel import Executor
+    from .named_chains import ChainPass
     from .rows import Rows
     from .scores import ScoreRisk
 
@@ -151,6 +154,23 @@ def _linear_pass(
         return sums, np.concatenate([slopes.T, sides[:, None] if shared else sides[None]])
 
     return work
+
+
+def chain_pass(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, free: Array, shape: tuple[int, ...], executor: Executor
+) -> ChainPass | None:
+    """The pass over chains whose nodes' scores are linear in sparse rows, with one table for all edges, all labels known and all allowed."""
+    from .forests import Forests
+    from .named_chains import ChainPass
+
+    if not (isinstance(hypothesis, Structured) and isinstance(risk, Forests) and packed(risk.surrogate)):
+        return None
+    node = Hypothesis.resolve(hypothesis.node)
+    linear = type(node) is Linear and node.room is None and hypothesis.edges is None and hypothesis.sparse(inputs)
+    chains = (risk.forest.parents[risk.forest.children] == risk.forest.children - 1).all()
+    if not (linear and chains and risk.convex and risk.offset is None and not risk.limits):
+        return None
+    return ChainPass(hypothesis, inputs, risk, free, shape, executor)
 
 
 def packed(surrogate: Surrogate) -> bool:

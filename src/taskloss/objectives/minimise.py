@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from .._blas import serial_blas
+from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress
 from ..solvers.base import Interrupted, Solution, Solver
-from .penalised import PenalisedRisk
 from .scores import ScoreRisk
 
 Array = Any
+
+_SINGLE_TOL = 1e-6  # from which passes in single precision, whose values are right to about 1e-8, serve a fit
 
 
 @dataclass(frozen=True)
@@ -28,19 +30,20 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Options:
-    """How to minimise: the strength of the penalty, the solver, parameters to start from, where to show progress, and what to watch."""
+    """How to minimise: the strength of the penalty, the solver, parameters to start from, where to show progress, what to watch, and where to keep the best parameters."""
 
     alpha: float
     solver: Solver
     start: Array | None = None
     progress: Progress | None = None
     monitor: Monitor | None = None
+    checkpoint: Checkpoint | None = None
 
 
-def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float) -> PenalisedRisk:
+def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float) -> Any:
     """The function of theta that `minimise` minimises; the hypothesis is bound to the inputs."""
     # Without a penalty the fit is maximum likelihood, which a barrier would bias: it keeps the gap around each label open itself.
-    return PenalisedRisk(hypothesis, inputs, risk.kept_ordered(hypothesis.shares_weights or alpha == 0), alpha)
+    return risk.kept_ordered(hypothesis.shares_weights or alpha == 0).penalised(hypothesis, inputs, alpha)
 
 
 class Path:
@@ -62,17 +65,34 @@ class Path:
 def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Solution:
     """The parameters of least penalised risk, in the hypothesis's own shape; the hypothesis is bound to the inputs."""
     if hypothesis.trained:
+        if options.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint keeps the parameters of a solver, and {hypothesis!r} trains itself: leave it out."
+            )
         some = np.flatnonzero(risk.weights > 0)
         if len(some) < risk.n_examples:  # a learner may count examples, and those without weight do not count
             inputs, risk = hypothesis.piece(inputs, risk.rows_of(some)), risk.take(some)
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
+    problem.single = getattr(options.solver, "tol", 0.0) >= _SINGLE_TOL
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
+    if options.checkpoint is not None:
+        kept = options.checkpoint.read(problem.start.shape)
+        start = start if kept is None else kept
+        problem = Watched(problem, options.checkpoint)
     try:
         with serial_blas(problem.executor.threads > 1):
             solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
     except Interrupted as interrupt:
         so_far = interrupt.solution
         raise Interrupted(replace(so_far, theta=problem.unflatten(so_far.theta))) from interrupt
+    except ConnectionError as error:
+        if options.checkpoint is None:
+            raise
+        where = f"The best parameters so far are in {options.checkpoint.path!r}: with the same checkpoint=... the next fit goes on from there."
+        raise type(error)(f"{error} {where}") from error
+    finally:
+        if options.checkpoint is not None:
+            options.checkpoint.write()
     return replace(solution, theta=problem.unflatten(solution.theta))

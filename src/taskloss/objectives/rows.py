@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -91,16 +91,31 @@ class Rows(ScoreRisk):
         self.surrogate.check_single_steps()
 
     def spread(self, rows: int) -> Any:
-        n = self.n_rows
-        return slice(None) if rows >= n else np.linspace(0, n - 1, rows).astype(int)
+        return evenly(self.n_rows, rows)
 
     @cached_property
     def mean(self) -> np.ndarray:
         """The mean moments."""
-        mean = np.zeros(self.targets.shape[1])
-        for rows in row_blocks(self.targets, max(1, _CONSTANT_NUMBERS // len(mean))):
-            mean += self.weights[rows] @ self.targets[rows]
-        return mean / self.weights.sum()
+        return self.moment_sum() / self.weights.sum()
+
+    def moment_sum(self) -> np.ndarray:
+        total = np.zeros(self.targets.shape[1])
+        for rows in row_blocks(self.targets, max(1, _CONSTANT_NUMBERS // len(total))):
+            total += self.weights[rows] @ self.targets[rows]
+        return total
+
+    def standing_for(self, moment_sum: np.ndarray) -> Rows:
+        return Rows(self.surrogate, moment_sum[None] / 1.0, np.ones(1), part=True, barrier=self.barrier)
+
+    def in_form_of(self, other: ScoreRisk) -> Rows:
+        assert isinstance(other, Rows)
+        return self if self.barrier == other.barrier else self._with(barrier=other.barrier)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Rows:
+        first = parts[0]
+        targets, weights = (np.concatenate([getattr(p, name) for p in parts]) for name in ("targets", "weights"))
+        return cls(first.surrogate, targets, weights, part=True, barrier=first.barrier)
 
     def start(self) -> np.ndarray:
         return np.asarray(self.surrogate.start(self.mean), dtype=float)
@@ -224,3 +239,8 @@ class Rows(ScoreRisk):
             values, vectors = np.linalg.eigh(matrices)
             matrices = (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
         return Curvature(self.weights, matrices)
+
+
+def evenly(n: int, rows: int) -> Any:
+    """About so many of n rows, evenly spread."""
+    return slice(None) if rows >= n else np.linspace(0, n - 1, rows).astype(int)

@@ -8,7 +8,7 @@ edge scores of packed chains and trees (sequences, trees).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -134,6 +134,31 @@ class ScoreRisk(ABC):
     def best_constant(self) -> np.ndarray:
         """The scores of the best constant prediction, where `start` is only near it."""
         return self.start()
+
+    # -- examples that lie in several places ------------------------------------------------------------------------
+
+    def moment_sum(self) -> Any:
+        """sum_i w_i phi_i, of which `start` is made; None where it is made of no data."""
+        return None
+
+    def standing_for(self, moment_sum: Any) -> ScoreRisk:
+        """This example as one that starts as a whole of these moments would."""
+        return self
+
+    def in_form_of(self, other: ScoreRisk) -> ScoreRisk:
+        """The same risk, kept ordered as another one of its kind is."""
+        return self
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> ScoreRisk:
+        """The risk of the examples of several parts in turn."""
+        raise NotImplementedError
+
+    def penalised(self, hypothesis: Any, inputs: Any, alpha: float) -> Any:
+        """The function of theta that solvers see."""
+        from .penalised import PenalisedRisk
+
+        return PenalisedRisk(hypothesis, inputs, self, alpha)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

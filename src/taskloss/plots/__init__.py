@@ -5,6 +5,7 @@ draws it again, `ax_` and `figure_` are matplotlib's. The functions return matpl
 """
 
 from .base import Display
+from .control import RiskControlDisplay
 from .convolved import convolved_figure
 from .curves import CalibrationFunctionDisplay, calibration_plot, comparison_plot, margins_plot
 from .decisions import DecisionRegionDisplay, ExpectedCostDisplay
@@ -13,10 +14,12 @@ from .paper import (
     consistency_figure,
     hamming_figure,
     map_figure,
+    method_figure,
     partition_figure,
     thresholds_figure,
     zero_one_figure,
 )
+from .reliability import LossReliabilityDisplay
 from .structures import MatchingDisplay, RankingDisplay, SequenceRibbonDisplay
 from .surrogates import SurrogateDisplay, surrogates_figure
 
@@ -25,9 +28,11 @@ __all__ = [
     "DecisionRegionDisplay",
     "Display",
     "ExpectedCostDisplay",
+    "LossReliabilityDisplay",
     "MatchingDisplay",
     "OrdinalThresholdDisplay",
     "RankingDisplay",
+    "RiskControlDisplay",
     "SequenceRibbonDisplay",
     "SurrogateDisplay",
     "calibration_plot",
@@ -37,6 +42,7 @@ __all__ = [
     "hamming_figure",
     "map_figure",
     "margins_plot",
+    "method_figure",
     "partition_figure",
     "surrogates_figure",
     "thresholds_figure",

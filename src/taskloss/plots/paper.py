@@ -223,3 +223,37 @@ def map_figure(score: Any = (0.9, 0.0, 0.75), loss: Tabular | None = None) -> An
         fontsize=9,
     )
     return fig
+
+
+@styled
+def method_figure(loss: Tabular | None = None, resolution: int = 240, reach: float = 4.0) -> Any:
+    """Scores, moments, outputs: on the left scores (v1, v2, 0), on the right the simplex; both split by what is decided.
+
+    Points of a lattice of scores are drawn in both panels, at v and at t^-1(v), with the mark of their output.
+    """
+    loss = Absolute(3) if loss is None else loss
+    surrogate = Multinomial(3)
+    fig, (left, right) = pyplot().subplots(1, 2, figsize=(9.5, 4.4))
+    partition_figure(loss, right)
+
+    def decide(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mu = surrogate.inverse_link(np.column_stack([v, np.zeros(len(v))]))
+        return mu, loss.decode(mu)
+
+    axis = np.linspace(-reach, reach, resolution)
+    mesh = np.column_stack([one.ravel() for one in np.meshgrid(axis, axis)])
+    regions = decide(mesh)[1].reshape(resolution, resolution)
+    for output in range(3):
+        left.contourf(axis, axis, regions == output, levels=[0.5, 1.5], colors=[TINTS[output]])
+        left.contour(axis, axis, regions == output, levels=[0.5], colors="black", linewidths=0.6)
+    steps = np.linspace(-0.8 * reach, 0.8 * reach, 6)
+    lattice = np.column_stack([one.ravel() for one in np.meshgrid(steps, steps)])
+    mu, z = decide(lattice)
+    for code, (colour, mark) in enumerate(zip((BLUE, RED, GREEN), "os^", strict=True)):
+        look_of = {"color": colour, "marker": mark, "linestyle": "none", "ms": 5, "label": f"z = {code + 1}"}
+        left.plot(*lattice[z == code].T, **look_of)
+        right.plot(*(mu[z == code] @ CORNERS[[0, 2, 1]]).T, **look_of)
+    left.set(xlabel=r"$v_1$", ylabel=r"$v_2$", title=r"scores $v = g(x)$", aspect="equal")
+    right.set_title(r"moments $\mu = t^{-1}(v)$")
+    left.legend(loc="upper left", framealpha=0.8, frameon=True)
+    return fig

@@ -17,7 +17,7 @@ import numpy as np
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
-_PAIR_NUMBERS = 1 << 21  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
+_PAIR_NUMBERS = 1 << 24  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
 _FEWEST_PAIRS = 4
 
 

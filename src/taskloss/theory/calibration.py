@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained, real_array
+from .._checks import check_number, explained, real_level, real_levels
 from ..progress import follow
-from .certificate import Certificate
+from .certificate import AGREE, Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
 from .problem import DUAL, Problem, inverse_square
@@ -20,6 +20,9 @@ from .programs import Programs
 from .screening import FEW, kullback_bounds
 from .search import deepest_tie, interval
 from .symmetry import orbits
+
+TINY = float(np.finfo(float).tiny)
+LEAST_STEP = 1e-9  # of a segment, at which its divergence is still told from rounding
 
 
 @explained
@@ -62,7 +65,7 @@ class Calibration:
 
     def __call__(self, eps: Any) -> Any:
         """zeta_h at each eps; the upper end where `exact` gives an interval."""
-        return _each(lambda e: self.exact(e).value, real_array("eps", eps))
+        return _each(lambda e: self.exact(e).value, real_levels("eps", eps))
 
     @property
     def eps_max(self) -> float:
@@ -73,23 +76,44 @@ class Calibration:
 
     def exact(self, eps: float) -> Certificate:
         """zeta_h(eps) with lower end, gap and witness: by closed form, else by programs, else an interval."""
-        eps = _level(eps)
+        eps = real_level("eps", eps)
         if eps not in self._cache:
-            self._cache[eps] = self._exact(eps)
+            found = self._at_an_end(eps) or closed_form(self.problem, eps) or self._rounded(self._by_programs(eps))
+            if eps > 0 and found.value < TINY:  # underflow
+                found = replace(found, value=TINY, lower=0.0, exact=False)
+            self._cache[eps] = found
         return self._cache[eps]
 
-    def _exact(self, eps: float) -> Certificate:
+    def _at_an_end(self, eps: float) -> Certificate | None:
         if eps == 0:
             mean = self.problem.vertices.mean(0)
             z = int((self.problem.psi @ mean + self.problem.offset).argmin())
             return Certificate(0.0, 0.0, 0.0, z, z, mean, mean, "closed form (zero)")
         if eps > self.eps_max + self.problem.rounding:
             return Certificate(eps, np.inf, np.inf, method="closed form (nothing is that wrong)")
-        return closed_form(self.problem, eps) or self.numeric(eps)
+        return None
 
     def numeric(self, eps: float) -> Certificate:
         """zeta_h(eps) by programs, even where a closed form is known; an interval where D_h is not jointly convex."""
-        eps = _level(eps)
+        eps = real_level("eps", eps)
+        return self._at_an_end(eps) or self._rounded(self._by_programs(eps))
+
+    def _rounded(self, found: Certificate) -> Certificate:
+        """The certificate with its upper end raised by what rounding hides at a level that is near it.
+
+        A witness has its excess up to `rounding` only, a share of eps. Drawn out to the excess that is asked for, its
+        divergence grows by the square of that. Where rounding is most of eps, zeta of a larger level takes its place.
+        """
+        share, least = self.problem.rounding / found.eps, min(10 * self.problem.rounding, self.eps_max)
+        if share < 1e-6 or not np.isfinite(found.value):
+            return found
+        if found.eps < least:
+            value = max(self.numeric(least).value, found.lower)
+            return replace(found, value=value, u_prime=None, u=None, exact=False)
+        value = max(found.value * (1 + 2 * share) ** 2, found.lower)
+        return replace(found, value=value, exact=value - found.lower <= AGREE * value)
+
+    def _by_programs(self, eps: float) -> Certificate:
         problem, form = self.problem, self.problem.form
         bounds = self._pair_bounds(eps)
         deadline = time.monotonic() + (self.time_limit or np.inf)
@@ -111,7 +135,8 @@ class Calibration:
             lower = min(lower, max(found.lower, bound))
             if found.value < best.value:
                 best = found
-        best = replace(best, lower=min(lower, best.value), programs=solved)
+        value = max(best.value, lower) if np.isfinite(lower) else best.value
+        best = replace(best, value=value, lower=min(lower, value), programs=solved)
         return replace(best, exact=best.agree)
 
     @cached_property
@@ -135,7 +160,7 @@ class Calibration:
     def _pair_bounds(self, eps: float) -> np.ndarray:
         """A cheap lower bound on each pair's program."""
         problem = self.problem
-        bounds = problem.curvature * eps**2 / 2
+        bounds = problem.curvature * eps * eps / 2  # in this order, infinity times zero cannot occur
         if problem.kullback:
             bounds = np.maximum(bounds, two_point_bounds(problem.table, eps))
         return np.where(problem.reach >= eps - problem.rounding, bounds, np.inf)
@@ -181,9 +206,10 @@ class Calibration:
             )
         names = list(constants) if norm is None else [norm]
         slope = max(self._quadratic(name, constants[name], improved) for name in names)
-        levels = np.asarray(_levels(eps))
+        levels = real_levels("eps", eps)
         # if all outputs are equal the slope is infinite: no eps > 0 can occur
-        return np.where(levels > 0, slope, 0.0) * levels**2
+        with np.errstate(over="ignore"):  # where no excess is that large
+            return (np.where(levels > 0, np.sqrt(slope), 0.0) * levels) ** 2
 
     def _quadratic(self, norm: str, sigma: float, improved: bool) -> float:
         if improved:
@@ -194,15 +220,17 @@ class Calibration:
     def upper_bound(self, eps: Any) -> Any:
         """An upper bound, O(eps^2): D_h(u_eps, u_0) along segments in M from a tie u_0 of two outputs.
 
-        Infinite beyond the segments' ends.
+        Infinite beyond the segments' ends. Below a billionth of a segment D_h, which is convex along it, is at most
+        proportional to the step, and rounding hides that it is less.
         """
-        levels = np.asarray(_levels(eps))
+        levels = real_levels("eps", eps)
         out = np.full(levels.shape, np.inf)
         for tie, target, reach in self._segments:
-            step = np.minimum(levels / reach, 1.0)[..., None]
+            share = np.minimum(levels / reach, 1.0)
+            step = np.maximum(share, LEAST_STEP)[..., None]
             value = self.problem.divergence(
                 tie + step * (target - tie), np.broadcast_to(tie, step.shape[:-1] + tie.shape)
-            )
+            ) * np.minimum(share / LEAST_STEP, 1.0)
             out = np.where(levels <= reach + self.problem.rounding, np.minimum(out, value), out)
         return float(out) if out.ndim == 0 else out
 
@@ -236,21 +264,21 @@ class Calibration:
 
         For every s, zeta**(eps) >= s eps - zeta*(s), and the excess risk is at most (delta + zeta*(s)) / s.
         """
-        return self._hull.conjugate(slope)[0]
+        return self._hull.conjugate(real_level("slope", slope))[0]
 
     def envelope(self, eps: Any) -> Any:
         """A lower bound, within about 1e-7, on zeta**(eps), the largest convex function below zeta_h.
 
         Where zeta_h is known only as an interval, this is the envelope for the jointly convex minorant of D_h.
         """
-        return _each(self._hull.value, _levels(eps))
+        return _each(self._hull.value, real_levels("eps", eps))
 
     def excess_risk(self, delta: Any) -> Any:
         """The largest task excess risk possible with surrogate excess risk delta: the inverse of zeta**.
 
         Equals the minimum over slopes s of (delta + zeta*(s)) / s, a valid bound for each s.
         """
-        return _each(self._hull.inverse, _levels(delta, "delta"))
+        return _each(self._hull.inverse, real_levels("delta", delta))
 
     # -- low noise -----------------------------------------------------------------------------------------------------
 
@@ -258,21 +286,28 @@ class Calibration:
         """The calibration function between risks under the p-noise condition, gamma_p the L_p norm of 1/gamma.
 
         zeta^(p)(eps) = (gamma_p eps)^(p/(p+1)) zeta**( (gamma_p^-p eps)^(1/(p+1)) / 2 ). The exponents are not the
-        paper's: Hölder gives rho(f wrong) <= (gamma_p excess)^(p/(p+1)). p = 0 gives zeta**(eps / 2).
+        paper's: Hölder gives rho(f wrong) <= (gamma_p excess)^(p/(p+1)). p = 0 gives zeta**(eps / 2). As no margin is
+        larger than eps_max, gamma_p is at least 1 / eps_max.
         """
-        if not p >= 0 or not gamma_p > 0:
-            raise ValueError(f"low_noise needs p >= 0 and gamma_p > 0, got p = {p} and gamma_p = {gamma_p}.")
+        p = real_level("p", p)
+        check_number("gamma_p", gamma_p, above=0)
+        if p and gamma_p * self.eps_max < 1 - 1e-9:
+            raise ValueError(
+                f"gamma_p must be at least 1 / eps_max = {1 / self.eps_max:.6g}, as no margin is above {self.eps_max:.6g}, got {gamma_p}."
+            )
 
         def improved(eps: Any) -> Any:
-            levels = np.asarray(_levels(eps))
-            inner = (levels * gamma_p**-p) ** (1 / (p + 1)) / 2
-            return (gamma_p * levels) ** (p / (p + 1)) * np.asarray(self.envelope(inner))
+            levels = real_levels("eps", eps)
+            with np.errstate(divide="ignore"):
+                log, own = np.log(levels), np.log(gamma_p)
+            inner = np.exp((log - p * own) / (p + 1)) / 2
+            return np.exp(p / (p + 1) * (log + own)) * np.asarray(self.envelope(inner))
 
         return improved
 
     def hard_margin(self, delta: float) -> float:
         """The pointwise surrogate excess below which every prediction is optimal, if gamma(x) >= delta almost surely."""
-        return self.exact(delta).lower
+        return self.exact(real_level("delta", delta)).lower
 
     # -- plot ----------------------------------------------------------------------------------------------------------
 
@@ -287,17 +322,3 @@ def _each(function: Callable[[float], float], levels: np.ndarray) -> Any:
     """The function at each level: a number for a number, an array for an array."""
     out = np.array([function(float(x)) for x in levels.ravel()]).reshape(levels.shape)
     return float(out) if out.ndim == 0 else out
-
-
-def _level(eps: Any, name: str = "eps") -> float:
-    eps = _levels(eps, name)
-    if eps.ndim:
-        raise ValueError(f"{name} must be one number, got an array of shape {eps.shape}.")
-    return float(eps)
-
-
-def _levels(eps: Any, name: str = "eps") -> np.ndarray:
-    eps = real_array(name, eps)
-    if not (np.isfinite(eps).all() and (eps >= 0).all()):
-        raise ValueError(f"{name} must be finite and not negative, got {eps}.")
-    return eps

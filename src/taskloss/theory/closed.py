@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import explained
+from .._checks import explained, real_levels
 from ..margins import Margin
 from ..surrogates.form import log_excess
 from .certificate import Certificate
@@ -20,7 +20,7 @@ def margin_calibration(margin: Margin, eps: np.ndarray) -> np.ndarray:
     Logistic: log 2 - Ent((1 + eps)/2) in natural logarithms. Exponential: 1 - sqrt(1 - eps^2). Square: eps^2. Each
     is evaluated without cancellation for small eps; eps may exceed 1 by rounding.
     """
-    margin, eps = Margin.resolve(margin), np.asarray(eps, dtype=float)
+    margin, eps = Margin.resolve(margin), real_levels("eps", eps)
     e = np.clip(eps, 0.0, 1.0)
     if margin.divergence_form == "entropy":  # D_h at (1 + e)/2 and 1/2, two terms with t = e and t = -e
         value = (log_excess(e) + log_excess(-e)) / 2
@@ -244,13 +244,20 @@ def two_point_bounds(table: np.ndarray, eps: float) -> np.ndarray:
 
 
 def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
-    """Conjugates of `two_point_bounds` at s, rounded up: log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b)."""
+    """Conjugates of `two_point_bounds` at s, rounded up: f(t) = log(1 - q + q e^t) - q t with t = s (a + b), q = b / (a + b).
+
+    f'' is the variance of a coin, at most q (1 - q) e^t, which bounds f where its two terms cancel.
+    """
     d = table[:, None, :] - table[None, :, :]
     a, b = d.max(-1), -d.min(-1)
     out = np.zeros(a.shape)
     ok = (a > 0) & (b > 0)
     t, q = slope * (a + b)[ok], (b / np.where(ok, a + b, 1.0))[ok]
-    out[ok] = np.maximum(np.logaddexp(np.log1p(-q), np.log(q) + t) - q * t, 0.0) + 1e-15 * t
+    near, far = np.minimum(t, 1e-4), np.maximum(t, 30.0)
+    with np.errstate(over="ignore", under="ignore"):
+        middle = np.log1p(q * np.expm1(np.minimum(t, 30.0)))
+        whole = np.where(t < 30, middle, np.logaddexp(np.log1p(-q), np.log(q) + far)) - q * t
+        out[ok] = np.where(t < 1e-4, q * (1 - q) * near**2 / 2 * np.exp(near), np.maximum(whole, 0.0) + 1e-15 * t)
     return out
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._checks import explained, real_levels
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .problem import matched
@@ -33,12 +33,12 @@ class LinearCalibration:
 
     def lower_bound(self, eps: Any) -> np.ndarray:
         """share eps, and infinity beyond the largest task excess risk. Linear, so it bounds the convex envelope as well."""
-        eps = np.asarray(eps, dtype=float)
-        return np.where(eps > self.eps_max, np.inf, self.share * np.maximum(eps, 0.0))
+        eps = real_levels("eps", eps)
+        return np.where(eps > self.eps_max, np.inf, self.share * eps)
 
     def excess_risk(self, delta: Any) -> np.ndarray:
         """The largest task excess risk possible with surrogate excess risk delta."""
-        return np.minimum(np.asarray(delta, dtype=float) / self.share, self.eps_max)
+        return np.minimum(real_levels("delta", delta) / self.share, self.eps_max)
 
 
 @explained

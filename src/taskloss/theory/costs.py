@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import NamedTuple
 
+from .._checks import check_whole
 from ..polytopes.base import Polytope
 from ..polytopes.birkhoff import Birkhoff
 from ..polytopes.cube import Cube
@@ -49,32 +50,44 @@ def pass_cost(surrogate: Surrogate, size: int | None = None) -> Cost | None:
     return None
 
 
+def _scores(surrogate: Surrogate, size: int | None) -> int | None:
+    """The number of scores, None where neither knows it."""
+    if size is not None:
+        check_whole("size", size)
+    return surrogate.size or size
+
+
 @pass_cost.register
 def _(surrogate: Quadratic, size: int | None = None) -> Cost | None:
-    return None if size is None else Cost("3 k", 3.0 * size)
+    k = _scores(surrogate, size)
+    return None if k is None else Cost("3 k", 3.0 * k)
 
 
 @pass_cost.register
-def _(surrogate: Coordinatewise, size: int | None = None) -> Cost:
-    k = surrogate.size or size or 0
-    return Cost("2 k exp + 4 k", float((2 * EXP + 4) * k))
+def _(surrogate: Coordinatewise, size: int | None = None) -> Cost | None:
+    k = _scores(surrogate, size)
+    return None if k is None else Cost("2 k exp + 4 k", float((2 * EXP + 4) * k))
 
 
 @pass_cost.register
-def _(surrogate: CumulativeLink, size: int | None = None) -> Cost:
-    k = surrogate.size or size or 0
-    return Cost("8 exp + 4 k", 8.0 * EXP + 4 * k)  # a label's loss depends on the two thresholds around it
+def _(surrogate: CumulativeLink, size: int | None = None) -> Cost | None:
+    k = _scores(surrogate, size)
+    return (
+        None if k is None else Cost("8 exp + 4 k", 8.0 * EXP + 4 * k)
+    )  # a label's loss depends on the two thresholds around it
 
 
 @pass_cost.register
-def _(surrogate: Listwise, size: int | None = None) -> Cost:
-    k = surrogate.size or size or 0
-    return Cost("k exp + 5 k", float((EXP + 5) * k))
+def _(surrogate: Listwise, size: int | None = None) -> Cost | None:
+    k = _scores(surrogate, size)
+    return None if k is None else Cost("k exp + 5 k", float((EXP + 5) * k))
 
 
 @pass_cost.register
-def _(surrogate: Legendre, size: int | None = None) -> Cost:
-    k = surrogate.size or size or 0
+def _(surrogate: Legendre, size: int | None = None) -> Cost | None:
+    k = _scores(surrogate, size)
+    if k is None:
+        return None
     return Cost(
         f"{NEWTON} Newton steps of k^3/3 + 4 k^2 evaluations of h", NEWTON * (k**3 / 3 + 4 * k**2 * (EXP + 2) * k)
     )
@@ -82,10 +95,10 @@ def _(surrogate: Legendre, size: int | None = None) -> Cost:
 
 @pass_cost.register
 def _(surrogate: ConvolutionalFenchelYoung, size: int | None = None) -> Cost | None:
-    inner = pass_cost(surrogate.inner, size)
-    if inner is None or surrogate.embedding is None:
+    inner, k = pass_cost(surrogate.inner, size), _scores(surrogate, size)
+    if inner is None or k is None or surrogate.embedding is None:
         return None
-    k, outputs = surrogate.size or size or 0, len(surrogate.embedding.outputs())
+    outputs = len(surrogate.embedding.outputs())
     return Cost(f"{STEPS} ({inner.formula} + 2 |Z| k)", STEPS * (inner.operations + 2.0 * outputs * k))
 
 

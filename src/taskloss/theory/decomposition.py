@@ -94,7 +94,11 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
         gap *= unit
     psi, phi = psi * np.sqrt(unit), phi * np.sqrt(unit)
     error = float(np.abs(psi @ phi.T + c - table).max())
-    if error > 1e-10 * max(unit, abs(c)):
+    if error > 1e-10 * unit and abs(c) > 1e4 * unit:
+        raise ValueError(
+            f"constant must be comparable to the costs, at most {unit:.3g} in size, or they are lost in rounding, got {constant!r}."
+        )
+    if error > 1e-10 * unit:
         raise ValueError(
             f"The decomposition misses the matrix by {error:.1e}: its rank is not clear at tol={tol:g}; give a smaller tol."
         )

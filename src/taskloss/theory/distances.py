@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._checks import check_number, explained, real_levels
 from ..losses.base import Loss
 from .linear import linear_program
 from .problem import DUAL, Problem
@@ -33,7 +33,7 @@ class DecisionDistances:
 
         Infinite where z is never optimal, or always optimal. Levels eps come first, outputs last.
         """
-        levels = np.asarray(eps, dtype=float)[..., None, None]
+        levels = real_levels("eps", eps)[..., None, None]
         if not (levels > 0).all():
             raise ValueError(f"eps must be positive, got {eps}.")
         with np.errstate(divide="ignore"):
@@ -45,6 +45,7 @@ class DecisionDistances:
 
         At least the improved bound of `Calibration.lower_bound`, which does not use delta.
         """
+        check_number("sigma", sigma, above=0)
         out = sigma / 2 * self(eps).min(-1) ** 2
         return float(out) if out.ndim == 0 else out
 
@@ -54,7 +55,7 @@ class DecisionDistances:
         The inverse of the distance: max over pairs of |psi(z) - psi(z')| (distance - delta[z, z']). Exact for moments
         in the whole space; `excess_bound`, max |psi(z) - psi(z')| times the distance, is no smaller.
         """
-        r = np.asarray(distance, dtype=float)[..., None, None]
+        r = real_levels("distance", distance)[..., None, None]
         out = (self.lengths * np.maximum(r - self.delta, 0.0)).max((-2, -1))
         return float(out) if out.ndim == 0 else out
 
@@ -174,7 +175,7 @@ def excess_bound(loss: Any, distance: Any, norm: str = "l2", improved: bool = Tr
         size = np.linalg.norm(psi[:, None] - psi, ord=order, axis=-1).max()
     else:
         size = 2 * np.linalg.norm(psi, ord=order, axis=1).max()
-    return size * np.asarray(distance, dtype=float)
+    return size * real_levels("distance", distance)
 
 
 @explained
@@ -203,9 +204,11 @@ def crf_bound(loss: Any, eps: Any, improved: bool = False) -> Any:
     psi = np.asarray(resolved.psi(resolved.outputs()), dtype=float)
     phi = np.asarray(resolved.polytope.vertices(), dtype=float)
     if improved:
-        size = (diameter(psi) * diameter(phi)) ** 2 / 2
+        size = diameter(psi) * diameter(phi) / np.sqrt(2)
     else:
-        size = 8 * float((psi**2).sum(1).max() * (phi**2).sum(1).max())
-    levels = np.asarray(eps, dtype=float) ** 2
-    # a loss that does not depend on the output has no excess
-    return levels / size if size > 0 else np.where(levels > 0, np.inf, 0.0)
+        size = np.sqrt(8) * float(np.linalg.norm(psi, axis=1).max() * np.linalg.norm(phi, axis=1).max())
+    levels = real_levels("eps", eps)
+    if size == 0:  # a loss that does not depend on the output has no excess
+        return np.where(levels > 0, np.inf, 0.0)
+    with np.errstate(over="ignore"):  # where no excess is that large
+        return (levels / size) ** 2

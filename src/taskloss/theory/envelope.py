@@ -157,6 +157,8 @@ class Envelope:
             conjugate, at = self.conjugate(middle)
             best = max(best, _below(middle * eps, conjugate))
             low, high = (middle, high) if at < eps else (low, middle)
+        if self.problem.convexity:
+            best = max(best, float(self.zeta.lower_bound(eps)))  # convex, and below zeta
         return min(best, ceiling)
 
     def inverse(self, delta: float) -> float:
@@ -169,11 +171,18 @@ class Envelope:
         if (self.problem.form.exact or self._convex or self._one_dimensional) and self.zeta.exact(top).value <= delta:
             return top
         if self._convex:
-            return float(brentq(lambda e: self.zeta.exact(e).lower - delta, 0.0, top, xtol=1e-13))
+            # zeta is nearly a square: its root is nearly linear, at every size of delta
+            root = float(np.sqrt(delta))
+            found = float(
+                brentq(
+                    lambda e: np.sqrt(self.zeta.exact(e).lower) - root, 0.0, top, xtol=1e-300, rtol=1e-15, maxiter=5000
+                )
+            )
+            return min(found * (1 + 1e-12), top)
 
         def bound(log_slope: float) -> float:
             slope = float(np.exp(log_slope))
-            return min((delta + self.conjugate(slope)[0]) / slope, 1e12)
+            return min((delta + self.conjugate(slope)[0]) / slope, 2 * top)
 
         # The minimising slope is that of zeta** at the result: at least delta / result, and in practice not much steeper.
         widest = top if not self.problem.convexity else min(top, float(np.sqrt(delta / self.zeta.lower_bound(1.0))))

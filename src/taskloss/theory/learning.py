@@ -130,7 +130,7 @@ def asgd_bound(
     """
     ball = Ball.of(loss, surrogate, radius, kappa, n=n)
     gradient, constants = ball.gradient()
-    excess = 2 * radius * gradient / math.sqrt(n) * tail(confidence)
+    excess = finite(2 * radius * gradient / math.sqrt(n) * tail(confidence))
     return ASGDBound(
         n=n,
         excess_risk=ball.zeta.excess_risk(excess),
@@ -209,6 +209,13 @@ def canonical_gradient(
         low, high = surrogate.domain.bounds()
         bound = min(bound, float(np.linalg.norm(np.maximum(phi - low, high - phi), axis=1).max()))
     return kappa * bound, {"beta": beta, "c_phi_h": c_phi_h}
+
+
+def finite(excess: float) -> float:
+    """The bound on an excess risk; OverflowError where it is too large to be a number."""
+    if not math.isfinite(excess):
+        raise OverflowError("the bound is not finite")
+    return excess
 
 
 def positive(**values: float) -> None:

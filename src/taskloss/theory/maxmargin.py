@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, explained
+from .._checks import check_number, explained, real_array
 from ..losses.base import Loss
 from .polyhedral import LARGEST, Cells, values_of
 
@@ -55,7 +55,7 @@ class MaxMarginReport:
 
     def surrogate(self, v: Any) -> np.ndarray:
         """S(v, y) for scores v as rows, one column per label."""
-        return values_of(self.pieces, np.atleast_2d(np.asarray(v, dtype=float)), self.matrix.shape[1])
+        return values_of(self.pieces, _scores(v), self.matrix.shape[1])
 
     def gap(self, argmax: bool = False) -> float:
         """The excess loss that the counterexample forces on every decoding, or on the argmax; if positive, a proof.
@@ -138,6 +138,8 @@ def check_max_margin(loss: Any, kind: str = "max-margin", tol: float = 1e-9) -> 
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
     resolved = Loss.resolve(loss)
     check_number("tol", tol, above=0)
+    if tol > 1e-3:
+        raise ValueError(f"tol must be at most 0.001, or costs that differ count as equal, got {tol!r}.")
     matrix = np.asarray(resolved.matrix(), dtype=float)
     truth = _truth(matrix, resolved)
     scale = max(float(np.abs(matrix).max()), 1e-300)
@@ -175,11 +177,18 @@ def tightened(loss: Any, v: Any) -> np.ndarray:
     array([[0., 0., 0., 1.]])
     """
     matrix = np.asarray(Loss.resolve(loss).matrix(), dtype=float)
-    scores = np.atleast_2d(np.asarray(v, dtype=float))
+    scores = _scores(v)
     if scores.shape[1] != len(matrix):
         raise ValueError(f"The scores need one column per output, {len(matrix)}, got shape {scores.shape}.")
     g = (matrix + scores[:, :, None]).max(1)
     return (g[:, None, :] - matrix).min(2)
+
+
+def _scores(v: Any) -> np.ndarray:
+    scores = np.atleast_2d(real_array("v", v))
+    if not np.isfinite(scores).all():
+        raise ValueError("v contains NaN or infinite values.")
+    return scores
 
 
 def _truth(matrix: np.ndarray, loss: Loss) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .._checks import explained
+from .._checks import check_number, check_whole, explained, real_array, real_level
 from ..losses.base import Loss
 from .calibration import Calibration
 
@@ -44,7 +44,7 @@ class MarginDistribution:
 
     def cdf(self, t: Any) -> np.ndarray:
         """The share of inputs with margin at most t."""
-        return np.searchsorted(self.margins, np.asarray(t, dtype=float), side="right") / len(self)
+        return np.searchsorted(self.margins, _levels(t), side="right") / len(self)
 
     def band(self, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on P(gamma <= t) that hold for all t at once with probability `confidence`.
@@ -57,7 +57,7 @@ class MarginDistribution:
         + 1) variable (and equals one where gamma has no atoms), so that these bounds shrink with 1/n near t = 0, where
         the noise condition matters and the first inequality gives only 1/sqrt(n). The better of the two is returned.
         """
-        levels = np.asarray(t, dtype=float)
+        levels = _levels(t)
         n, quarter = len(self), (1 - self.confidence) / 4
         width = np.sqrt(np.log(1 / quarter) / (2 * n))
         knots, above, below = self._knots
@@ -89,10 +89,8 @@ class MarginDistribution:
         `gamma_p_lower`, `exponent`, and `excess_risk`, which does not need the norm.
         """
         self._check_p(p)
-        with np.errstate(divide="ignore", over="ignore"):
-            least = self.margins[0]
-            # relative to the least margin, against overflow for large p
-            return float(np.mean((least / self.margins) ** p) ** (1 / p) / least) if least > 0 else np.inf
+        least = self.margins[0]
+        return _norm(np.full(len(self), 1 / len(self)), 0.0, self.margins / least, p) / least if least > 0 else np.inf
 
     def gamma_p_lower(self, p: float) -> float:
         """A lower confidence bound on the L_p norm of 1/gamma.
@@ -105,15 +103,14 @@ class MarginDistribution:
         knots = np.unique(self.margins) + self.error
         knots = knots[knots > 0]
         low = self.band(knots)[0]
-        powers = knots**-p
-        tail = np.append(powers[:-1] - powers[1:], powers[-1])
-        return float((low * tail).sum() ** (1 / p))
+        return _norm(np.diff(low, prepend=0.0), 1 - low[-1], knots / knots[0], p) / float(knots[0])
 
     def exponent(self, share: float = 0.1) -> tuple[float, float]:
         """The p with P(gamma <= t) ~ t^p near zero, by Hill's estimator on the least margins, and its standard error.
 
         gamma_p is finite for smaller p only. share: the fraction of the sample that counts as near zero.
         """
+        check_number("share", share)
         count = max(int(share * len(self)), 1)
         if not 0 < share < 1 or count + 1 >= len(self) or self.margins[0] <= 0:
             raise ValueError(
@@ -126,8 +123,7 @@ class MarginDistribution:
 
     @staticmethod
     def _check_p(p: float) -> None:
-        if not (np.isfinite(p) and p > 0):
-            raise ValueError(f"p must be positive and finite, got {p}.")
+        check_number("p", p, above=0)
 
     # -- the excess risk -----------------------------------------------------------------------------------------------
 
@@ -153,6 +149,8 @@ class MarginDistribution:
 
         It assumes that the margins are true up to `error`, and that the inputs are a sample from the test distribution.
         """
+        delta = real_level("delta", delta)
+        check_whole("points", points)
         plain = float(zeta.excess_risk(delta))
         if plain == 0:
             return 0.0
@@ -203,6 +201,7 @@ def margin_distribution(
     >>> found.margins.round(6)
     array([0.2, 0.8])
     """
+    check_number("confidence", confidence)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
     if not (np.isfinite(error) and error >= 0):
@@ -218,14 +217,27 @@ def margin_distribution(
             f"margin_distribution needs a fitted estimator of taskloss or a loss, got {type(source).__name__}."
         ) from None
     judge, mu = answer(loss, data)
-    mu = np.asarray(mu, dtype=float)
+    mu = real_array("data", mu)
     if mu.ndim != 2 or not len(mu) or not np.isfinite(mu).all():
         raise ValueError(f"The moments must be finite, one row per input and at least one, got shape {mu.shape}.")
-    margins, distances = _margins(judge, mu)
+    margins, distances = margins_of(judge, mu)
     return MarginDistribution(np.sort(margins), distances, confidence, error)
 
 
-def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
+def _levels(t: Any) -> np.ndarray:
+    levels = real_array("t", t)
+    if np.isnan(levels).any():
+        raise ValueError(f"t contains NaN, got {t!r}.")
+    return levels
+
+
+def _norm(shares: np.ndarray, rest: float, x: np.ndarray, p: float) -> float:
+    """(sum of shares x^-p)^(1/p) for x of at least one and shares whose sum is 1 - rest; for small and for large p."""
+    with np.errstate(under="ignore", over="ignore", divide="ignore"):
+        return float(np.exp(np.log1p(max(float(shares @ np.expm1(-p * np.log(x))) - rest, -1.0)) / p))
+
+
+def margins_of(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """gamma and the l2 distance to the nearest tie, for each row of moments."""
     if loss.coordinatewise:
         return _coordinatewise_margins(loss, mu)
@@ -253,7 +265,7 @@ def _margins(loss: Loss, mu: np.ndarray, rows: int = 4096) -> tuple[np.ndarray, 
 
 
 def _coordinatewise_margins(loss: Loss, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`_margins` without listing label sets: the second best differs in one label, and so does the nearest tie."""
+    """`margins_of` without listing label sets: the second best differs in one label, and so does the nearest tie."""
     size = loss.polytope.size
     if mu.shape[1] != size:
         raise ValueError(f"The moments have {mu.shape[1]} columns, and {loss!r} needs {size}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._checks import explained, real_array
 from .decomposition import decompose
 from .distances import diameter
 from .problem import inverse_square
@@ -42,9 +42,9 @@ def osokin_comparison(matrix: Any, scores: Any = None) -> OsokinComparison:
     scores: F with one row per output, whose columns must span those of the loss up to a constant (None: the smallest
     decomposition's psi).
     """
-    table = np.asarray(matrix, dtype=float)
+    table = real_array("matrix", matrix, "costs")
     base = decompose(table, balance=False)
-    f = base.psi if scores is None else np.asarray(scores, dtype=float)
+    f = base.psi if scores is None else real_array("scores", scores)
     if f.ndim != 2 or len(f) != len(table):
         raise ValueError(f"The score matrix needs one row per output, {len(table)}, got shape {f.shape}.")
     inverse = np.linalg.pinv(f)

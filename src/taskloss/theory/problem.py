@@ -192,7 +192,7 @@ class Problem:
 def inverse_square(length: Any, sigma: float) -> Any:
     """sigma / length^2, infinite where the length is zero."""
     length = np.asarray(length, dtype=float)
-    return np.where(length > 0, sigma / np.where(length > 0, length, 1.0) ** 2, np.inf)
+    return np.where(length > 0, (np.sqrt(sigma) / np.where(length > 0, length, 1.0)) ** 2, np.inf)
 
 
 def matched(loss: Loss, surrogate: Any) -> tuple[Loss, Surrogate]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._checks import explained
 from .calibration import Calibration
-from .learning import Ball, LearningBound, tail
+from .learning import Ball, LearningBound, finite, tail
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def regularised_bound(
         delta = 3 * radius * gradient / math.sqrt(n) * spread
         excess, alpha, method = 4 * delta / 3, 2 * delta / (3 * radius**2), "uniform convergence"
         constants = constants | {"scores": float(scores)}
-    return RegularisedBound(n, zeta.excess_risk(excess), excess, gradient, constants, confidence, alpha, method)
+    return RegularisedBound(n, zeta.excess_risk(finite(excess)), excess, gradient, constants, confidence, alpha, method)
 
 
 def _expected(ball: Ball, n: float) -> tuple[float, float, float, dict[str, float], str]:

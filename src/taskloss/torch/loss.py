@@ -55,16 +55,16 @@ class TaskLoss(nn.Module):
 
     Notes
     -----
-    Layouts, batch first and scores last:
+    Layouts, batch first and scores last, with their keywords::
 
-    | labels | scores | targets | keywords |
-    | --- | --- | --- | --- |
-    | classes, ordered or not | (..., size) | codes (...) | mask (...) |
-    | label sets | (..., size) | 0 and 1, (..., labels) | mask (...) |
-    | rankings | (groups, items), or (items,) | relevance, the same shape | mask, or groups |
-    | matchings | (examples, rows, columns) | the column of each row | mask (examples) |
-    | sequences | nodes (B, T, K), or (nodes, pairs) with pairs (K, K) or (B, T - 1, K, K) | (B, T) | mask or lengths |
-    | trees | the same, pairs in the order of their lower ends | (B, T) | |
+        labels       scores                                            targets                   keywords
+        classes      (..., size)                                       codes (...)               mask (...)
+        label sets   (..., size)                                       0 and 1, (..., labels)    mask (...)
+        rankings     (groups, items), or (items,)                      relevance, the same       mask, or groups
+        matchings    (examples, rows, columns)                         the column of each row    mask (examples)
+        sequences    nodes (B, T, K), or (nodes, pairs)                (B, T)                    mask or lengths
+                     with pairs (K, K) or (B, T - 1, K, K)
+        trees        the same, pairs in the order of their lower ends  (B, T)
 
     S(v, y) = D_h(phi(y), t^-1(v)), the Bregman divergence of the surrogate's potential: see the page on the theory.
     `predict`, `expected_loss` and `score` decide on the CPU and have no gradient.
@@ -161,6 +161,10 @@ class TaskLoss(nn.Module):
     def predict(self, scores: Any, loss: Any = None, costs: Any = None, **layout: Any) -> Tensor:
         """The outputs of least expected loss, as codes.
 
+        Parameters
+        ----------
+        scores : Tensor
+            What the network gave.
         loss : another loss on the same labels; the network stays as it is, only the decision changes.
         costs : costs that differ per example, (n, outputs, labels) in the place of the cost matrix, or (n, outputs), a
             price added to each output.

@@ -15,6 +15,7 @@ import torch
 from scipy import sparse
 from torch import nn
 
+from .._checks import check_number, check_whole, is_list, said_of
 from ..hypotheses.network import Network, Torch
 from ..solvers.base import Interrupted, Solution, Status
 
@@ -26,6 +27,13 @@ _FORMAT = 1  # of checkpoints
 
 def perceptron(n_inputs: int, n_scores: int, hidden: Any = (100,), dropout: float = 0.0) -> nn.Module:
     """Linear layers of these sizes with ReLU between them."""
+    if not is_list(hidden):
+        raise ValueError(f"module__hidden must be a list of the layers' sizes, got {hidden!r}.")
+    for size in hidden:
+        check_whole("module__hidden", size)
+    check_number("module__dropout", dropout)
+    if not 0 <= dropout < 1:
+        raise ValueError(f"module__dropout must be at least zero and below one, got {dropout!r}.")
     layers: list[nn.Module] = []
     for size in hidden:
         layers += [nn.Linear(n_inputs, size), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
@@ -68,7 +76,11 @@ def build(hypothesis: Torch, n_inputs: int, n_scores: int, device: torch.device)
                 f"module is made already, and module__{next(iter(given))} has nothing to act on: give its class, or a function."
             )
         return copy.deepcopy(made).to(device)
-    with seeded(torch.device("cpu"), hypothesis.random_state):
+    names = " and ".join(f"module__{name}" for name in given) or "module"
+    with (
+        seeded(torch.device("cpu"), hypothesis.random_state),
+        said_of(names, "be such that the module can be made"),
+    ):
         module = (perceptron if made is None else made)(n_inputs, n_scores, **given)
     if not isinstance(module, nn.Module):
         raise ValueError(
@@ -180,7 +192,12 @@ class Training:
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         if not parameters:
             raise ValueError(f"module={self.hypothesis.module!r} has no parameters that could be trained.")
-        return kind(parameters, lr=float(self.hypothesis.lr), **self.hypothesis.params_of("optimizer"))
+        given = self.hypothesis.params_of("optimizer")
+        with said_of(
+            " and ".join(f"optimizer__{name}" for name in given) or "optimizer",
+            "be such that the optimizer can be made",
+        ):
+            return kind(parameters, lr=float(self.hypothesis.lr), **given)
 
     # -- epochs --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,15 @@
+"""Data beyond one machine: rounds of tasks over the partitions of Dask collections.
+
+Dask itself is imported when an estimator is given a Dask collection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["is_collection"]
+
+
+def is_collection(value: Any) -> bool:
+    """Whether a value is a Dask array, data frame, series or bag; Dask is not imported to tell."""
+    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "__dask_graph__")

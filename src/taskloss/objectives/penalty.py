@@ -1,0 +1,282 @@
+"""The penalised risk as a function of theta, wherever its sums over the data are taken."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
+from ..hypotheses.linear import MOMENTS_LIMIT
+from ..parallel import Executor
+from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
+from .scores import Curvature, ScoreRisk
+
+Array = Any
+
+_SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
+_SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
+_LOOK_ROWS = 256  # rows that tell whether it varies at all
+_SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
+_SAMPLE_LEAST = 128  # nor fewer rows than that
+_CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
+_CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
+_BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are estimated, the fewest and the most
+_BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
+_BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
+_BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of one in an evaluation
+_BLOCK_FACTORS = 1 << 24  # numbers in all their factors
+
+
+class Penalised(ABC):
+    """f(theta) = sum_i w_i S(g_theta(x_i), phi_i) + alpha/2 |theta|^2, over the rows of theta that are penalised.
+
+    Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each
+    column of theta; elsewhere theta is one column. A child has the data, and takes the sums over them.
+
+    inputs, risk: the data, or of data elsewhere an example that tells their kind.
+    """
+
+    n_rows: int
+    total: float  # of the rows' weights
+    work: float  # multiplications for one score of each row
+    constant: float  # what no score changes
+    executor: Executor
+
+    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
+        self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
+        self.separable = risk.separable and hypothesis.separable
+        self.corrects = (
+            not (self.separable or hypothesis.shares_weights or hypothesis.whitened or hypothesis.own is not None)
+            and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
+        )
+        dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
+        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely and hypothesis.own is None)
+        self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        return self.hypothesis.start(self.inputs, self.risk.start())
+
+    @cached_property
+    def penalised(self) -> np.ndarray:
+        return self.hypothesis.penalised(self.inputs, self.start)[:, None]
+
+    @cached_property
+    @abstractmethod
+    def free(self) -> np.ndarray | None:
+        """The places of the entries of theta that are fitted; None where all are."""
+
+    def with_alpha(self, alpha: float) -> Self:
+        """The same risk under another penalty, on the same pieces."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__ | {"alpha": alpha}
+        return other
+
+    # -- sums over the data ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def slopes(self, coefficients: Array) -> tuple[np.ndarray, Array]:
+        """The risk less its constant, one number for each column of scores or one, and its derivative in the coefficients."""
+
+    @abstractmethod
+    def products(self, coefficients: Array) -> Callable[[Array], Array]:
+        """The second derivative at these coefficients, as a map from a change of them to that of the derivative."""
+
+    @abstractmethod
+    def _moments(self) -> Moments:
+        """The features' moments in theta's coordinates under the rows' weights, scaled to sum to one."""
+
+    @abstractmethod
+    def _sampled(self, count: int) -> tuple[Inputs, ScoreRisk]:
+        """About so many rows, evenly spread, and their risk."""
+
+    @property
+    def _makes_features(self) -> bool:
+        """Whether every evaluation makes the features anew."""
+        return False
+
+    # -- the solver's layout: one column for each independent problem, of the entries that are fitted ----------------
+
+    def flatten(self, theta: Array) -> Array:
+        if self.free is not None:
+            return theta.ravel()[self.free][:, None]
+        return theta if self.separable else theta.reshape(-1, 1)
+
+    def unflatten(self, theta: Array) -> Array:
+        if self.free is not None:
+            full = np.zeros(self.start.shape)
+            full.ravel()[self.free] = theta[:, 0]
+            return full
+        return theta if self.separable else theta.reshape(self.start.shape)
+
+    def _spread(self, theta: Array) -> Array:
+        """`unflatten` into memory that the next call takes again."""
+        if self.free is None:
+            return self.unflatten(theta)
+        self._full.ravel()[self.free] = theta[:, 0]
+        return self._full
+
+    @cached_property
+    def _full(self) -> np.ndarray:
+        return np.zeros(self.start.shape)
+
+    # -- what a solver asks ------------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        """f, one number per column, and its gradient."""
+        value, gradient = self.slopes(self._coefficients(self._spread(theta)))
+        value = value if self.separable else np.atleast_1d(value.sum())
+        gradient = self._penalise(self.hypothesis.contract(gradient), theta)
+        value = value + self.alpha / 2 * self._squares(theta)
+        return value + self.constant / len(value), gradient
+
+    def hessian(self, theta: Array) -> Callable[[Array], Array]:
+        """The linear map direction -> Hessian direction at theta; keeps as many numbers as there are scores."""
+        curve = self.products(self._coefficients(self.unflatten(theta)))
+
+        def product(direction: Array) -> Array:
+            change = curve(self._coefficients(self._spread(direction)))
+            return self._penalise(self.hypothesis.contract(change), direction)
+
+        return product
+
+    def _squares(self, theta: Array) -> np.ndarray:
+        """The sum of squares of what is penalised, of each problem."""
+        if self.free is not None:
+            return np.einsum("pk,pk,pk->k", theta, theta, self._free_penalised)
+        full = self.unflatten(theta)
+        squares = np.einsum("pk,pk,pi->k", full, full, self.penalised)
+        return squares if self.separable else np.atleast_1d(squares.sum())
+
+    def _penalise(self, gradient: Array, theta: Array) -> Array:
+        """gradient + alpha theta on what is penalised, in the solver's layout, and in place where that is possible."""
+        gradient = np.asarray(gradient, dtype=float)
+        if self.free is not None:
+            gradient = gradient if gradient.shape == theta.shape else self.flatten(gradient)
+            return gradient + self.alpha * self._free_penalised * theta
+        full = self.unflatten(theta)
+        gradient = gradient.reshape(full.shape)
+        for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
+            gradient[rows] += (self.alpha * self.penalised[rows]) * full[rows]
+        return self.flatten(gradient)
+
+    @cached_property
+    def _free_penalised(self) -> np.ndarray:
+        return self.flatten(np.broadcast_to(self.penalised, self.start.shape))
+
+    def _coefficients(self, theta: Array) -> Array:
+        return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
+
+    # -- the preconditioner ------------------------------------------------------------------------------------------
+
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
+        """An approximate inverse Hessian at theta: exact for the quadratic surrogate where X is dense and not too wide.
+
+        It is that of one mean curvature for all rows, each weighed by how curved its own term is (at a good fit most are
+        flat), with a low-rank correction where curvatures vary and that pays. After some evaluations it is that of the
+        Hessian's diagonal blocks, once these cost no more than the evaluations did: at worst the work is doubled.
+        """
+        if not self.risk.curved:
+            return lambda g: g
+        hypothesis, theta = self.hypothesis, self.unflatten(theta)
+        late = hypothesis.whitened or evaluations >= _BLOCK_EVALUATIONS
+        blocks = self._blocks(theta, evaluations) if self.blocks and late else None
+        if blocks is not None:
+            return lambda gradient: self.flatten(blocks(self.unflatten(gradient)))
+        n, d, k = self.n_rows, hypothesis.width(self.inputs.shape[1]), self.risk.n_scores
+        most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
+        first, more = min(_SAMPLE_ROWS, most, max(512, _SAMPLE_SCORES // k)), most >= min(n, 4 * d)
+        inputs, curvature = self._curvature(theta, _LOOK_ROWS if more and n > first else first)
+        if curvature is None:
+            return lambda g: g
+        each = curvature.traces
+        varies = more and np.ptp(each) > 1e-6 * each.max()
+        if varies:
+            if len(each) < n:
+                inputs, curvature = self._curvature(theta, min(max(_SAMPLE_ROWS, 16 * d), most))
+                assert curvature is not None
+            each = np.maximum(curvature.traces, 1e-6 * curvature.traces.max())
+        mean = np.tensordot(curvature.weights, curvature.matrices, 1)
+        mean = np.maximum(mean, 1e-12) if mean.ndim == 1 else mean
+        if varies:
+            weights = curvature.weights * each
+            total = weights.sum()
+            weights = weights / total
+            moments = hypothesis.moments(inputs, weights, self.executor)
+        else:
+            moments = self._moments()
+        if hypothesis.own is None:
+            apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        else:
+            apply = partly_shared(moments, mean, self.alpha, hypothesis.own, hypothesis.fit_intercept)
+        if varies and curvature.matrices.ndim == 3 and self.corrects:
+            # An evaluation costs work k multiplications, and the Hessian of q directions over m rows m (k q)^2.
+            budget = _CORRECTION_EVALUATIONS * self.work / (len(weights) * k)
+            directions = min(k, _CORRECTION_PARAMETERS // k, int(np.sqrt(budget))) - 1
+            if directions > 0:
+                own = Curvature(weights, curvature.matrices * (total / each)[:, None, None])  # of the same mean
+                z = hypothesis.coordinates(inputs)
+                apply = low_rank_correction(
+                    apply, theta, z, own, moments, self.alpha, hypothesis.fit_intercept, directions
+                )
+        return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
+
+    def _blocks(self, theta: Array, evaluations: int) -> Preconditioner | None:
+        """The inverse of the Hessian's blocks, from as many rows as the evaluations so far have paid for; None for too few."""
+        hypothesis, n, k = self.hypothesis, self.n_rows, self.risk.n_scores
+        m, r = hypothesis.width(self.inputs.shape[1]), max(1, hypothesis.rank(self.inputs))
+        factors = 1 if hypothesis.shares_weights else k
+        evaluation = 2 * self.work * k
+        if self._makes_features:
+            evaluation += self.work * (self.inputs.shape[1] + 16)  # an exponential counts as so many
+        paid = _BLOCK_SPEED * evaluations * evaluation - factors * r**3 / 3
+        least, enough = (min(n, rows * r) for rows in _BLOCK_ROWS)
+        count = min(enough, int(paid / (factors * r**2 + m * r)))
+        if count < least or factors * r**2 > _BLOCK_FACTORS:
+            return None
+        most = max(_SAMPLE_LEAST, _SAMPLE_NUMBERS // (k if self.risk.separable else k**2))
+        inputs, curvature = self._curvature(theta, min(n, most, _BLOCK_CANDIDATES * count))
+        if curvature is None or np.ptp(curvature.traces) <= 1e-6 * curvature.traces.max():
+            return None
+        chosen = _systematic(curvature.weights * np.maximum(curvature.traces, 1e-3 * curvature.traces.mean()), count)
+        weights = curvature.weights[chosen.rows] / chosen.shares
+        z = hypothesis.coordinates(hypothesis.piece(inputs, chosen.rows))
+        own = Curvature(weights, curvature.matrices[chosen.rows])
+        shared, fit_intercept = hypothesis.shares_weights, hypothesis.fit_intercept
+        try:
+            return block_diagonal(z, own, self.alpha, shared, fit_intercept, self.executor)
+        except np.linalg.LinAlgError:  # rounding, where the penalty is far below the curvature
+            return None
+
+    def _curvature(self, theta: Array, count: int) -> tuple[Inputs, Curvature | None]:
+        """The curvature of about so many rows, evenly spread, with weights that sum to those of all rows; and their inputs."""
+        inputs, risk = self._sampled(count)
+        curvature = risk.curvature(self.hypothesis.predict(theta, inputs))
+        if curvature is None:
+            return inputs, None
+        scale = self.total / curvature.weights.sum()
+        return inputs, Curvature(curvature.weights * scale, curvature.matrices)
+
+
+class _Sample(NamedTuple):
+    """Some rows, and with what share of certainty each of them was to be among them."""
+
+    rows: np.ndarray
+    shares: np.ndarray
+
+
+def _systematic(sizes: np.ndarray, count: int) -> _Sample:
+    """About so many rows, each taken with a share in proportion to its size, or for certain: the same ones every time."""
+    shares = np.ones(len(sizes))
+    if count < len(sizes):
+        scale = sizes.sum() / count
+        for _ in range(8):  # rows that are certain leave the others more
+            shares = np.minimum(1.0, sizes / scale)
+            scale *= shares.sum() / count
+    ends = np.floor(np.cumsum(shares) + 0.5 + 1e-9)
+    rows = np.flatnonzero(np.diff(ends, prepend=0.0) > 0)
+    return _Sample(rows, shares[rows])

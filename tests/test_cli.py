@@ -1,0 +1,422 @@
+"""The command line, end to end on small files: what it writes, what it says, and what it refuses in a sentence."""
+
+import csv
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+import taskloss as tl
+from taskloss import model_files
+from taskloss.cli import fitting, learners, main
+from taskloss.cli.implications import Implications
+
+pytest.importorskip("skops")
+ROWS = 150
+
+
+def write_costs(path, matrix, outputs, labels):
+    pd.DataFrame(matrix, index=outputs, columns=labels).to_csv(path, index_label="decision")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Files of scikit-learn's bundled sets: labels, grades, label sets in two forms, and rankings."""
+    folder = tmp_path_factory.mktemp("files")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    cancer = X.iloc[:ROWS, :5].assign(diagnosis=np.array(["malignant", "benign"])[y[:ROWS]])
+    cancer["size"] = pd.cut(X["mean radius"][:ROWS], [0, 13, 17, 99], labels=["small", "large", "huge"]).astype(str)
+    cancer.loc[::7, "mean texture"] = np.nan
+    cancer.to_csv(folder / "cancer.csv")
+    write_costs(folder / "costs.csv", [[0, 20], [1, 0]], ["benign", "malignant"], ["benign", "malignant"])
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    X = X.iloc[:ROWS].copy()
+    grades = np.digitize(y[:ROWS], [80, 140, 200])
+    X.assign(grade=np.array(["1", "2", "3", "4"])[grades]).to_csv(folder / "grades.csv", index=False, sep=";")
+    X.assign(grade=np.array(["mild", "fair", "bad", "worst"])[grades]).to_csv(folder / "words.csv", index=False)
+    sets = pd.DataFrame({"fat": (X.pop("bmi") > 0).astype(int), "ill": (y[:ROWS] > 140).astype(int)})
+    X.join(sets).to_parquet(folder / "sets.parquet")
+    tags = ["|".join(name for name in sets if row[name]) for _, row in sets.iterrows()]
+    X.assign(tags=tags).to_csv(folder / "tags.csv", index=False)
+    X.assign(relevance=grades, query=np.arange(ROWS) // 10).to_csv(folder / "queries.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def run(place, tmp_path, monkeypatch, capsys):
+    """Runs a command in a folder with links to the files; (code, what it wrote on standard output, and on standard error)."""
+    for file in place.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments):
+        code = main([str(a) for a in arguments])
+        return code, *capsys.readouterr()
+
+    return command
+
+
+CANCER = ("fit", "cancer.csv", "--target", "diagnosis", "--costs", "costs.csv", "-o", "model.skops", "--folds", 2)
+
+
+def test_from_a_file_to_decisions(run):
+    """What is written is what the library itself says: the model loads, and predicts on a data frame read by anyone."""
+    code, out, err = run(*CANCER, "--learner", "linear")
+    assert code == 0, err
+    for words in (
+        "150 rows",
+        "2 labels",
+        "Deciding 'benign' where it is 'malignant' costs 20",
+        "from 0.04762 on",
+        "size (3)",
+    ):
+        assert words in out
+    assert "'': numbers the rows and has no name" in out
+    assert "3 of 3 fits" in err
+    code, out, err = run("predict", "model.skops", "cancer.csv", "-o", "decisions.csv", "--proba", "--keep", "size")
+    assert code == 0, err
+    found = pd.read_csv("decisions.csv")
+    assert found.columns.tolist() == ["size", "diagnosis", "expected_cost", "P(benign)", "P(malignant)"]
+    model, frame = tl.model_files.load("model.skops"), pd.read_csv("cancer.csv")
+    assert (model.predict(frame) == found["diagnosis"]).all()
+    assert np.allclose(tl.expected_loss(model, X=frame), found["expected_cost"], rtol=1e-4)
+    assert ((found["P(malignant)"] > 1 / 21) == (found["diagnosis"] == "malignant")).all()
+    polars = pytest.importorskip("polars")
+    assert (model.predict(polars.read_csv("cancer.csv")) == found["diagnosis"]).all()
+
+
+def test_what_is_evaluated_is_the_mean_cost(run):
+    assert run(*CANCER, "--learner", "linear", "--quiet")[0] == 0
+    code, out, err = run("evaluate", "model.skops", "cancer.csv", "--json")
+    assert (code, err) == (0, "")
+    found, frame = json.loads(out), pd.read_csv("cancer.csv")
+    model, cost = tl.model_files.load("model.skops"), {("benign", "malignant"): 20, ("malignant", "benign"): 1}
+    y, z = frame["diagnosis"], model.predict(frame)
+    likeliest = tl.decide(model, "zero-one", X=frame)
+    for name, decisions in (("model", z), ("likeliest", likeliest), ("constant", np.full(ROWS, "malignant"))):
+        assert found["losses"][name]["mean"] == pytest.approx(
+            np.mean([cost.get(p, 0) for p in zip(decisions, y, strict=True)])
+        )
+    assert found["confusion"]["malignant"]["benign"] == ((z == "malignant") & (y == "benign")).sum()
+    assert sum(sum(row.values()) for row in found["confusion"].values()) == ROWS
+
+
+def test_other_costs_take_no_new_fit(run):
+    run(*CANCER, "--learner", "linear", "--quiet")
+    code, out, _ = run("predict", "model.skops", "cancer.csv", "--loss", "zero-one", "--abstain", "0.1", "--json")
+    assert code == 0
+    model, frame = tl.model_files.load("model.skops"), pd.read_csv("cancer.csv")
+    expected = tl.decide(model, tl.losses.Abstain(cost=0.1), X=frame)
+    assert [row["diagnosis"] for row in json.loads(out)] == expected.tolist()
+    assert "abstain" in expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "task", "column"),
+    [
+        (["grades.csv", "--target", "grade"], "ordinal", "grade"),
+        (["words.csv", "--target", "grade", "--order", "mild,fair,bad,worst"], "ordinal", "grade"),
+        (["words.csv", "--target", "grade", "--task", "labels"], "labels", "grade"),
+        (["sets.parquet", "--target", "fat,ill"], "sets", "ill"),
+        (["tags.csv", "--target", "tags", "--separator", "|", "--loss", "f-beta"], "sets", "tags"),
+        (["queries.csv", "--target", "relevance", "--group", "query", "--at", "3"], "ranking", "rank"),
+        (["queries.csv", "--target", "relevance", "--group", "query", "--task", "ordinal"], "ordinal", "relevance"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else value,
+)
+def test_each_task_is_found_and_fitted(arguments, task, column, run):
+    code, out, err = run("fit", *arguments, "-o", "model.skops", "--learner", "linear", "--folds", "2", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["task"]["task"] == task
+    held = found["held_out"]["linear"]
+    assert held["model"]["mean"] < held["constant"]["mean"]
+    assert found["task"]["target"][0] not in [*found["numbers"], *found["categories"]]
+    code, out, err = run("evaluate", "model.skops", arguments[0], "--json")
+    assert code == 0, err
+    assert json.loads(out)["losses"]["model"]["mean"] < held["constant"]["mean"]
+    assert run("predict", "model.skops", arguments[0], "-o", "z.csv")[0] == 0
+    assert column in pd.read_csv("z.csv", nrows=1)
+    assert len(pd.read_csv("z.csv", skip_blank_lines=False)) == ROWS
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_trees_take_missing_values_and_categories_as_they_are(library, run):
+    pytest.importorskip(library)
+    assert run(*CANCER, "--learner", library)[0] == 0
+    model, frame = tl.model_files.load("model.skops"), pd.read_csv("cancer.csv")
+    assert [name for name, _ in model.steps] == ["columns", "model"]
+    found = run("predict", "model.skops", "cancer.csv", "--json")
+    assert [row["diagnosis"] for row in json.loads(found[1])] == model.predict(frame).tolist()
+    one = frame.iloc[:1].assign(size="unheard of")
+    assert model.predict_proba(one).tolist() == model.predict_proba(one.assign(size=None)).tolist()
+
+
+def test_the_best_learner_is_the_one_of_least_held_out_loss(run, monkeypatch):
+    monkeypatch.setattr(learners, "_EXACT_KERNEL", 0)
+    code, out, err = run(*CANCER, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert "linear" in found["held_out"]
+    assert found["learner"] == min(found["held_out"], key=lambda name: found["held_out"][name]["model"]["mean"])
+
+
+def test_labels_are_kept_as_they_are_written(run):
+    """Codes with leading zeros are words, and whole numbers beyond 2^53 are exact."""
+    rng = np.random.default_rng(0)
+    with open("codes.csv", "w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["x", "zip", "account", "post", "large"])
+        for i in range(60):
+            x = rng.normal()
+            code = "00501" if x + rng.normal() / 3 > 0 else "501"
+            writer.writerow(
+                [
+                    x,
+                    f"0{i % 3}",
+                    9007199254740993 + i % 2,
+                    code,
+                    9007199254740993 if code == "501" else 9007199254740992,
+                ]
+            )
+    fit = ("fit", "codes.csv", "-o", "m.skops", "--learner", "linear", "--folds", "0", "--force", "--json")
+    found = json.loads(run(*fit, "--target", "post", "--ignore", "large")[1])
+    assert found["task"]["labels"] == ["00501", "501"]
+    assert found["categories"] == {"zip": ["00", "01", "02"], "account": ["9007199254740993", "9007199254740994"]}
+    found = json.loads(run(*fit, "--target", "large", "--ignore", "post")[1])
+    assert found["task"]["labels"] == [9007199254740992, 9007199254740993]
+    run("predict", "m.skops", "codes.csv", "-o", "z.csv")
+    assert set(pd.read_csv("z.csv", dtype=str)["large"]) == {"9007199254740992", "9007199254740993"}
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------------
+
+
+def spoilt(run, *arguments):
+    """The sentence of a command that is refused: one line on standard error, exit code 2, nothing on standard output."""
+    code, out, err = run(*arguments)
+    assert code == 2, (out, err)
+    line = err.strip().splitlines()[-1]
+    assert "Traceback" not in err
+    assert [one for one in err.splitlines() if not one.startswith("fit ")] == [line]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "sentence"),
+    [
+        ({}, ["none.csv", "--target", "y"], "none.csv: no such file or directory."),
+        ({}, ["cancer.csv", "--target", "diagnose"], r"--target must name a column: cancer.csv has no column 'diagnose'; its columns are '', 'mean radius'"),
+        ({"a.csv": "x,y\n1,good\n2,good\n"}, ["a.csv", "--target", "y"], "The target 'y' is 'good' in all 2 rows of a.csv: there is nothing to decide."),
+        ({"a.csv": "x,y\n" + "".join(f"{i},{i * 0.37}\n" for i in range(50))}, ["a.csv", "--target", "y"], "this is a regression, and taskloss decides among labels"),
+        ({"a.csv": "x,y\n" + "".join(f"{i},w{i}\n" for i in range(50))}, ["a.csv", "--target", "y"], "holds 50 different words in 50 rows"),
+        ({"a.csv": "x,y\n1,2,3\n"}, ["a.csv", "--target", "y"], "a.csv, line 2: 3 columns where the header has 2"),
+        ({"a.csv": 'x,y\n1,"2\n'}, ["a.csv", "--target", "y"], "a.csv, line 2: a quote that is never closed."),
+        ({"a.csv": b"PK\0\0\0"}, ["a.csv", "--target", "y"], "a.csv is no text file: it must be CSV"),
+        ({"a.csv": "x,y\ncaf\xe9,1\n".encode("latin-1")}, ["a.csv", "--target", "y"], "a.csv is not text in utf-8: pass its --encoding"),
+        ({"a.csv": ""}, ["a.csv", "--target", "y"], "a.csv is empty: its first line must name the columns."),
+        ({"a.csv": "x,y\n"}, ["a.csv", "--target", "y"], "a.csv has no rows below its header."),
+        ({"a.csv": "x,x\n1,2\n"}, ["a.csv", "--target", "x"], "a.csv has two columns named 'x'"),
+        ({"a.csv": "5.1,3.5,setosa\n4.9,3.0,setosa\n"}, ["a.csv", "--target", "y"], "a.csv must name its columns in the first line, and this one holds '5.1', '3.5'"),
+        ({"a.parquet": "x,y\n1,2\n"}, ["a.parquet", "--target", "y"], "a.parquet is no Parquet file"),
+        ({"a.csv.gz": "x,y\n1,2\n"}, ["a.csv.gz", "--target", "y"], "a.csv.gz cannot be unpacked"),
+        ({"a.csv": "y\na\nb\n"}, ["a.csv", "--target", "y"], "a.csv has no column to learn from (the target is its only one)."),
+        ({"c.csv": "decision,good,bad\ngood,0,5\nbad,1,0\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "The labels of c.csv do not match: it has no column for 'benign', 'malignant' and 'good', 'bad' is no label of the data"),
+        ({"c.csv": "0,5\n1,0\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv holds numbers alone"),
+        ({"c.csv": "d,benign,malignant\nbenign,0,x\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv, line 2: a cost must be a finite number, got 'x'."),
+        ({"c.csv": "d,benign,malignant\npass,0,1\nreview,1,2\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv", "--truth-in-rows"], "The labels of c.csv do not match"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--costs", "costs.csv", "--loss", "zero-one"], "--costs and --loss both say what mistakes cost"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--loss", "ndcg"], "--loss ndcg is for another task; here it is one of absolute, squared, zero-one."),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--abstain", "-1"], "--abstain must be a cost above zero, got -1."),
+        ({}, ["words.csv", "--target", "grade", "--task", "ordinal"], "The labels of 'grade' are words: say their order, --order bad,fair,mild,worst"),
+        ({}, ["words.csv", "--target", "grade", "--order", "mild,worst"], "--order must list each label of 'grade' once"),
+        ({}, ["tags.csv", "--target", "tags", "--separator", "|", "--costs", "costs.csv"], "--costs is for tasks with one label a row"),
+        ({}, ["words.csv", "--target", "grade,sex"], "The target 'grade' is one of several, and must be 0 or 1"),
+        ({}, ["queries.csv", "--target", "relevance", "--task", "ranking"], "--task ranking needs --group"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--numeric", "size"], "The column 'size' holds 'huge' in row 1"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--folds", "1"], "--folds must be at least 2"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--learner", "auto", "--folds", "0"], "name a learner"),
+        ({"a.csv": "x,y\n1,a\n5,b\n3,a\n4,b\n"}, ["a.csv", "--target", "y", "--folds", "9"], "There are 4 rows, too few to be held out in 9 parts"),
+        ({}, ["cancer.csv", "--target", "diagnosis", "-o", "no/such/place.skops"], "-o no/such/place.skops cannot be written"),
+    ],
+)  # fmt: skip
+def test_a_fit_is_refused_in_one_sentence(files, arguments, sentence, run):
+    for name, content in files.items():
+        pathlib.Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = sorted(pathlib.Path().iterdir())
+    assert sentence in spoilt(run, "fit", "-o", "model.skops", "--learner", "linear", *arguments)
+    assert sorted(pathlib.Path().iterdir()) == before
+
+
+def test_what_is_there_is_not_written_over_without_force(run):
+    pathlib.Path("model.skops").write_text("mine")
+    assert "model.skops exists: name another file with -o, or pass --force" in spoilt(run, *CANCER)
+    assert pathlib.Path("model.skops").read_text() == "mine"
+    assert run(*CANCER, "--learner", "linear", "--force")[0] == 0
+    pathlib.Path("z.csv").write_text("mine")
+    assert "z.csv exists" in spoilt(run, "predict", "model.skops", "cancer.csv", "-o", "z.csv")
+    pathlib.Path("z.png").write_text("mine")
+    assert "z.png exists" in spoilt(run, "theory", "costs.csv", "--figure", "z.png")
+
+
+def test_a_model_file_that_cannot_be_used_is_refused(run, monkeypatch):
+    assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
+    with monkeypatch.context() as later:
+        later.setattr(model_files, "FORMAT", model_files.FORMAT + 1)
+        assert "was stored by taskloss" in spoilt(run, "predict", "model.skops", "cancer.csv")
+    assert "no such file" in spoilt(run, "predict", "none.skops", "cancer.csv")
+    assert "is none: " in spoilt(run, "predict", "costs.csv", "cancer.csv")
+    tl.model_files.save(tl.CostSensitiveClassifier().fit([[0.0], [1.0]], [0, 1]), "bare.skops")
+    assert "does not say how to read a file of rows" in spoilt(run, "predict", "bare.skops", "cancer.csv")
+
+
+def test_rows_that_a_model_cannot_read_are_refused(run):
+    assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
+    frame = pd.read_csv("cancer.csv")
+    frame.drop(columns="mean radius").to_csv("less.csv", index=False)
+    assert "less.csv: The model reads the column 'mean radius', which X lacks" in spoilt(
+        run, "predict", "model.skops", "less.csv"
+    )
+    frame.astype({"mean radius": object}).assign(**{"mean radius": "big"}).to_csv("words.csv.2", index=False)
+    assert "The column 'mean radius' holds 'big' in row 1" in spoilt(run, "predict", "model.skops", "words.csv.2")
+    assert "must name a column" in spoilt(run, "predict", "model.skops", "cancer.csv", "--keep", "id")
+    frame.drop(columns="diagnosis").to_csv("new.csv", index=False)
+    assert "has no column 'diagnosis'" in spoilt(run, "evaluate", "model.skops", "new.csv")
+    assert run("predict", "model.skops", "new.csv")[0] == 0
+    frame.assign(diagnosis="unheard of").to_csv("unknown.csv", index=False)
+    code, out, _ = run("evaluate", "model.skops", "unknown.csv")
+    assert code == 0
+    assert "The model does not know 'unheard of'" in out
+
+
+def test_no_library_of_trees_is_said(run, monkeypatch):
+    monkeypatch.setattr(learners.importlib.util, "find_spec", lambda name: None)
+    sentence = spoilt(run, *CANCER, "--learner", "trees")
+    assert (
+        "--learner trees needs lightgbm or xgboost, and neither is installed: pip install 'taskloss[boosting]'"
+        in sentence
+    )
+
+
+@pytest.mark.parametrize("library", ["skops", "skops.io", "pandas"])
+def test_what_is_not_installed_is_said_before_the_work(library, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    assert "pip install 'taskloss[files]'" in spoilt(run, *CANCER)
+
+
+def test_an_interrupt_leaves_nothing_behind(run, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    before = sorted(pathlib.Path().iterdir())
+    with monkeypatch.context() as during:
+        during.setattr(fitting.learners, "pipeline", interrupted)
+        code, _, err = run(*CANCER)
+        assert (code, err.strip().splitlines()[-1]) == (130, "taskloss: interrupted; nothing was written.")
+    monkeypatch.setattr(
+        model_files, "save", lambda model, path: pathlib.Path(path).write_text("half") and interrupted()
+    )
+    assert run(*CANCER, "--learner", "linear", "--folds", "0")[0] == 130
+    assert sorted(pathlib.Path().iterdir()) == before
+
+
+# -- what costs imply ----------------------------------------------------------------------------------------------------
+
+
+def test_what_costs_imply_is_what_decoding_does():
+    """On random cost matrices and laws: thresholds, ranges and what is never decided agree with decisions."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        labels = int(rng.integers(2, 5))
+        matrix = rng.integers(0, 5, (int(rng.integers(2, 6)), labels)).astype(float)
+        names = [str(j) for j in range(labels)]
+        found = Implications(matrix, [str(z) for z in range(len(matrix))], names)
+        laws = rng.dirichlet(np.full(labels, 0.5), 2000)
+        risks = laws @ found.relative.T
+        best = risks.min(1)
+        taken = set(risks.argmin(1).tolist())
+        assert not taken & set(found.never)
+        for z, (least, most) in found.ranges.items():
+            own = laws[:, z]
+            assert own[risks[:, z] <= best].min(initial=1) >= least - 1e-9
+            assert own[risks[:, z] > best + 1e-12].max(initial=0) <= most + 1e-9
+        if labels == 2:
+            for z, low, high in found.thresholds:
+                within = (laws[:, 1] > low + 1e-9) & (laws[:, 1] < high - 1e-9)
+                assert np.allclose(risks[within, z], best[within])
+        for i, j in found.twins:
+            assert np.allclose(risks[:, i], risks[:, j])
+        d = found.decomposition
+        assert np.allclose(d.matrix, matrix)
+
+
+def test_costs_up_to_scaling_are_known_by_name():
+    k = 4
+    names = list("abcd")
+    for loss in (tl.losses.ZeroOne(k), tl.losses.Absolute(k), tl.losses.Squared(k)):
+        assert Implications(3 * loss.matrix() + np.arange(k), names, names).known_as == loss.name
+    assert Implications(np.arange(16.0).reshape(4, 4), names, names).known_as is None
+
+
+def test_costs_are_explained_in_words(run):
+    pathlib.Path("c.csv").write_text("# of a bank\nd,good,bad\ngood,0,5\nbad,1,0\nboth,2,6\nrefer,0.5,0.5\n")
+    code, out, _ = run("explain-costs", "c.csv")
+    assert code == 0
+    assert "By the probability of 'bad': 'good' from 0 on, 'refer' from 0.1 on, 'bad' from 0.5 on." in out
+    assert "'both': 'good' costs no more, whatever the label." in out
+    found = json.loads(run("explain-costs", "c.csv", "--json")[1])
+    assert [(t["decision"], round(t["from"], 6)) for t in found["thresholds"]] == [
+        ("good", 0),
+        ("refer", 0.1),
+        ("bad", 0.5),
+    ]
+    pathlib.Path("t.csv").write_text("truth,good,bad\ngood,0,1\nbad,5,0\n")
+    turned = json.loads(run("explain-costs", "t.csv", "--truth-in-rows", "--json")[1])
+    assert turned["costs"] == [[0, 5], [1, 0]]
+    pathlib.Path("t.csv").write_text("d,good,bad\ngood,5,0\nbad,0,1\n")
+    assert "is the table the right way round" in run("explain-costs", "t.csv")[1]
+    assert "--labels K" in spoilt(run, "explain-costs", "--loss", "absolute")
+    assert "Give a table of costs" in spoilt(run, "explain-costs")
+
+
+def test_the_calibration_function_is_the_librarys(run):
+    pytest.importorskip("clarabel")
+    code, out, err = run("theory", "costs.csv", "--eps", "1,4", "--json", "--figure", "zeta.png")
+    assert code == 0, err
+    found = json.loads(out)
+    zeta = tl.theory.calibration(tl.losses.CostMatrix([[0, 20], [1, 0]]))
+    assert [row["upper"] for row in found["zeta"]] == pytest.approx([zeta(1.0), zeta(4.0)])
+    assert pathlib.Path("zeta.png").stat().st_size > 5000
+    assert "--eps must be numbers above zero" in spoilt(run, "theory", "costs.csv", "--eps", "x")
+    assert "There is no surrogate named 'best'" in spoilt(run, "theory", "costs.csv", "--surrogate", "best")
+
+
+# -- the shell ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_module_runs_as_a_command(tmp_path):
+    (tmp_path / "c.csv").write_text("d,a,b\na,0,1\nb,1,0\n")
+    python = [sys.executable, "-m", "taskloss"]
+    out = subprocess.run([*python, "explain-costs", "c.csv", "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert (out.returncode, out.stderr) == (0, "")
+    assert json.loads(out.stdout)["known_as"] == "zero-one"
+
+
+def test_help_and_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"taskloss {tl.__version__}"
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for command in ("fit", "predict", "evaluate", "report", "explain-costs", "theory", "list", "compile", "demo"):
+        assert re.search(rf"^    {command}\b", text, re.M)
+        assert main([command, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out
+    assert main([]) == 2
+    assert main(["fit"]) == 2
+    assert "required" in capsys.readouterr().err
