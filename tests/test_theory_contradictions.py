@@ -235,9 +235,9 @@ def test_spanning_trees_are_checked_and_bounded_in_time():
     surrogate = MaxEntropy(Hull(trees))
     assert check(surrogate, trees, time_limit=60).calibrated
     loss = CostMatrix((3 - trees @ trees.T) / 3, embedding=trees)
-    start = time.monotonic()
+    start = time.process_time()
     hurried = calibration(loss, surrogate, time_limit=0.5).exact(1 / 3)
-    assert time.monotonic() - start < 20  # of half a second, on a machine that does other things
+    assert time.process_time() - start < 20  # of half a second, on a machine that does other things
     assert 0 < hurried.lower <= hurried.value < np.inf
     # h is the entropy of the law over trees: the truth lies on its two-point bound or above
     value = float(surrogate.divergence(hurried.u_prime[None], hurried.u[None])[0])
