@@ -41,7 +41,7 @@ docs: $(VENV)/.docs
 
 # Which lines no test runs: a table here, and pages in htmlcov/.
 coverage: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto --cov=taskloss --cov-report=term:skip-covered --cov-report=html
+	$(BIN)/python -m pytest -n auto --cov=src/taskloss --cov-report=term:skip-covered --cov-report=html
 
 # The public data sets of the quality tables, fetched where a network allows; says what is missing and where it is from.
 data: $(VENV)/.bench

@@ -5,10 +5,12 @@ python -m benchmarks.fmeasure
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
@@ -71,7 +73,60 @@ def row(name: str) -> list[Any]:
     ]
 
 
+def independent_row(name: str) -> list[Any]:
+    """Fits of each label's probability at a few strengths, the best by out-of-fold F1 for each way to decide."""
+    data = multilabel(name)
+    train, test = data.splits[0]
+    X, y = sparse.csr_matrix(data.X).astype(float), data.y.astype(int)
+    Xa, ya, n = X[train], y[train], len(train)
+    loss = FBeta(min_size=int(ya.sum(1).min() > 0))
+    deciders: list[Any] = [lambda m, t, X: m.predict(X), lambda m, t, X: (m.predict_proba(X) > t).astype(int)]
+    deciders += [lambda m, t, X: m.predict(X, loss=FBeta()), lambda m, t, X: m.predict(X, loss=loss)]
+    kept: list[Any] = [(-1.0, 0.0)] * 4
+    for scale in (10, 3, 1):
+        model, p, oof = tl.MultilabelClassifier(alpha=scale / n, tol=1e-3), np.empty(ya.shape), []
+        folds = list(KFold(3, shuffle=True, random_state=0).split(ya))
+        for a, b in folds:
+            fold = clone(model).fit(Xa[a], ya[a])
+            p[b] = fold.predict_proba(Xa[b])
+            oof.append((fold, b))
+        t = best_threshold(p, ya)
+        start = time.perf_counter()
+        model.fit(Xa, ya)
+        fit = time.perf_counter() - start
+        for i, decide in enumerate(deciders):
+            inner = float(np.mean([f1(decide(fold, t, Xa[b]), ya[b]) for fold, b in oof]))
+            if inner > kept[i][0]:
+                start = time.perf_counter()
+                z = decide(model, t, X[test])
+                kept[i] = inner, f1(z, y[test]), fit, time.perf_counter() - start
+    _, _, fit, decode = kept[3]
+    return [name, f"{n} / {len(test)}", y.shape[1], *(row[1] for row in kept), fit, decode]
+
+
+def independent() -> None:
+    write_table(
+        "fmeasure_labels",
+        "F1 per example, per cent, from the probability of each label alone",
+        [
+            "data",
+            "train / test",
+            "labels",
+            "at 1/2",
+            "threshold tuned",
+            "independent",
+            "independent, not empty",
+            "fit, s",
+            "decode, s",
+        ],
+        [independent_row(name) for name in ("enron", "bibtex")],
+        note="One logistic fit of each label on raw features serves all; its alpha (1, 3 or 10 over n) is chosen for each decision by three folds on F1, as is the threshold. independent: the set of largest "
+        "expected F1 where labels are independent given x; not empty: and given that there is one, as in all of the training sets (FBeta(min_size=1)). Seconds are of the last column's fit and of its decisions on the test set.",
+    )
+
+
 def main() -> None:
+    independent()
     write_table(
         "fmeasure",
         "F1 per example, per cent, on the official test sets",

@@ -65,7 +65,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "backreferences_dir": "api/backreferences",
     "doc_module": ("taskloss",),
-    "default_thumb_file": str(HERE / "_static" / "logo.png"),
+    "capture_repr": (),
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
     "min_reported_time": 30,

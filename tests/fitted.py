@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import taskloss as tl
@@ -56,6 +57,11 @@ CASES = {
     "kernel": (tl.KernelPredictor("zero-one"), (X, NAMES), X),
     "kernel, function": (tl.KernelPredictor(difference, alpha="loo"), (X, CODES), X),
     "tuned": (tl.TunedDecisionCV(tl.OrdinalClassifier(), "kappa", cv=2), (X, CODES), X),
+    "recalibrated": (
+        tl.Recalibrated(FrozenEstimator(tl.CostSensitiveClassifier().fit(X, NAMES)), "vector"),
+        (X, NAMES),
+        X,
+    ),
     "tagger": (tl.SequenceTagger(), (SEQUENCES, TAGS), SEQUENCES),
     "tagger of mappings": (tl.SequenceTagger(transition_features="all"), (MAPPINGS, [["A", "B"]] * 5), MAPPINGS),
     "tree tagger": (tl.TreeTagger(), (TREES, TAGS), TREES),

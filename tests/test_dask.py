@@ -187,3 +187,239 @@ def test_fit_is_the_same(name, client):
         assert close(one.theta_, two.theta_, share)
     test = {k: v for k, v in case.data.items() if k in ("X", "groups", "parents")}
     assert all(np.array_equal(a, b) for a, b in zip(one.predict(**test), two.predict(**test), strict=True))
+
+
+def computed(value):
+    return value.compute()
+
+
+LAZY = {
+    "multinomial": [
+        "predict",
+        "predict_moments",
+        "predict_proba",
+        "predict_log_proba",
+        "expected_loss",
+        "decision_function",
+        "predict_scores",
+    ],
+    "costs": ["predict", "predict_moments", "expected_loss"],
+    "sparse": ["predict", "predict_moments"],
+    "sets": ["predict", "predict_proba"],
+    "named sets": ["predict", "expected_loss"],
+    "rankings": ["predict", "predict_moments", "expected_loss"],
+    "sequences": ["predict", "predict_proba", "expected_loss", "predict_marginals"],
+    "trees": ["predict", "expected_loss"],
+    "matchings": ["predict", "predict_moments", "expected_loss"],
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_predictions_are_lazy_and_the_same(name, client):
+    case = CASES[name]
+    model, parted = fitted(case.face, case.data), case.parted()
+    inputs = [k for k in ("X", "groups", "parents") if k in case.data]
+    for method in LAZY[name]:
+        one = getattr(model, method)(**{k: case.data[k] for k in inputs})
+        two = getattr(model, method)(**{k: parted[k] for k in inputs})
+        assert two.__dask_graph__()  # nothing is computed yet
+        found = computed(two)
+        if method == "expected_loss" and "groups" in inputs:  # of partitions in turn
+            one, found = np.sort(one), np.sort(found)
+        assert len(one) == len(found)
+        same = np.allclose if np.asarray(one[0]).dtype.kind == "f" else np.array_equal
+        assert all(same(a, b) for a, b in zip(one, found, strict=True)), method
+    score = model.score(**{k: v for k, v in parted.items()})
+    assert score.shape == ()
+    assert np.isclose(float(computed(score)), model.score(**case.data), rtol=1e-12)
+
+
+def test_costs_per_example_go_with_their_partition(client):
+    case = CASES["multinomial"]
+    model, X = fitted(case.face, case.data), case.data["X"]
+    costs = np.random.default_rng(2).random((N, 5))
+    assert np.array_equal(computed(model.predict(case.part(X), costs=case.part(costs))), model.predict(X, costs=costs))
+
+
+def test_one_pass_over_partitions_in_turn_is_that_of_their_stream(client):
+    case = CASES["multinomial"]
+    X, y = case.data["X"], case.data["y"]
+    face = tl.TaskLossEstimator(solver=tl.solvers.ASGD(radius=3.0))
+    ends = np.cumsum((0, *CUTS))
+    batches = [(X[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
+    one = clone(face).fit_stream(batches, classes=np.unique(y), n_samples=N)
+    two = clone(face).fit(case.part(X), case.part(y))
+    assert np.allclose(one.theta_, two.theta_, rtol=1e-12, atol=1e-14)
+    assert two.n_iter_ == N
+    ranks = CASES["rankings, nystrom"]
+    ends = [(a, b) for a, b in itertools.pairwise(np.cumsum((0, *ranks.cuts))) if b > a]
+    one = tl.Ranker(solver=tl.solvers.ASGD(radius=3.0, step=0.5))
+    two = clone(one).fit(**ranks.parted())
+    for a, b in ends:
+        one.partial_fit(**{name: value[a:b] for name, value in ranks.data.items()})
+    assert np.allclose(one.theta_, two.theta_, rtol=1e-12, atol=1e-14)
+
+
+def test_frames_of_sequences(client):
+    frame = pd.DataFrame({"s": np.repeat(np.arange(20), 3), "x": np.arange(60.0), "z": 1.0, "tag": list("BI") * 30})
+    parts = dd.from_pandas(frame.set_index("s"), npartitions=3).reset_index()
+    X, y = tl.distributed.sequences(parts, "s", "tag")
+    rows = [part[["x", "z"]] for _, part in frame.groupby("s")]
+    tags = [part["tag"].tolist() for _, part in frame.groupby("s")]
+    face = tl.SequenceTagger(alpha=1e-2, tol=1e-12, solver="newton")
+    one, two = clone(face).fit(rows, tags), clone(face).fit(X, y)
+    assert close(one.theta_, two.theta_, 1e-9)
+    assert two.predict(X).compute()[3].tolist() == one.predict(rows)[3].tolist()
+    broken = dd.from_delayed([dask_value(frame[:4]), dask_value(frame[4:])], meta=frame[:0])
+    with pytest.raises(ValueError, match=r"The sequence 1 has rows in partition 0 and in partition 1"):
+        tl.distributed.sequences(broken, "s", "tag")
+
+
+def test_folders_of_parquet_and_csv(client, tmp_path):
+    case = CASES["costs"]
+    frame = case.data["X"].assign(label=case.data["y"].to_numpy())
+    one = fitted(case.face, case.data)
+    for kind in ("csv", "parquet"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        for i, part in enumerate(np.array_split(np.arange(N), 3)):
+            getattr(frame.iloc[part], f"to_{kind}")(folder / f"part-{i}.{kind}", index=False)
+        read = getattr(dd, f"read_{kind}")(folder / f"*.{kind}")
+        two = clone(case.face).fit(read[list("abcde")], read["label"])
+        assert two.feature_names_in_.tolist() == list("abcde")
+        assert close(one.theta_, two.theta_, 1e-9)
+
+
+def words(rows):
+    """A partition in which a column holds words."""
+    return rows.assign(a="high")
+
+
+BAD = {
+    "words in one partition": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": frames(X, words), "y": y}),
+        r"Partition 1: X must hold numbers",
+    ),
+    "other columns in one partition": (
+        lambda X, y, g: (
+            tl.TaskLossEstimator(),
+            {"X": frames(X, lambda rows: rows.rename(columns={"a": "q"})), "y": y},
+        ),
+        r"Partition 1 of X is rows of 5 columns named \['q', .*, and partition 0 is",
+    ),
+    "labels of other types": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": typed(y)}),
+        r"y must hold labels of one type",
+    ),
+    "a group in two partitions": (
+        lambda X, y, g: (tl.Ranker(), {"X": X, "y": g, "groups": g}),
+        r"The group 1 has rows in partition 0 and in partition 1: a group lies in one partition",
+    ),
+    "no groups": (lambda X, y, g: (tl.Ranker(), {"X": X, "y": g}), r"needs groups"),
+    "other partitions": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": unknown(X), "y": y.rechunk(60)}),
+        r"X has 3 partitions and y has 4, and it is unknown which rows they hold",
+    ),
+    "rows unknown beside an array": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": unknown(X), "y": y.compute()}),
+        r"The chunk sizes of X are unknown, so that y, which is no Dask collection",
+    ),
+    "columns cut": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": unknown(X.rechunk((80, 2))), "y": y}),
+        r"X is cut between its columns, and its chunk sizes are unknown",
+    ),
+    "lengths": (lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": y[:200]}), r"different lengths: 240 and 200"),
+    "a label missing": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": da.where(g == 40, np.nan, g)}),
+        r"Partition 2: Input y contains NaN",
+    ),
+    "one class": (lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": g * 0}), r"y has one class only \(0\)"),
+    "an array beside": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": X.compute(), "y": y}),
+        r"y is a Dask collection and X is none",
+    ),
+    "no weight": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": y, "sample_weight": g * 0}),
+        r"sample_weight is zero for all examples of all partitions",
+    ),
+    "trees": (lambda X, y, g: (tl.TaskLossEstimator(hypothesis="boosting"), {"X": X, "y": y}), r"trains itself"),
+    "exact kernels": (
+        lambda X, y, g: (tl.TaskLossEstimator(hypothesis="kernel", alpha=1.0), {"X": X, "y": y}),
+        r"use hypothesis='nystrom'",
+    ),
+    "a penalty to choose": (
+        lambda X, y, g: (tl.TaskLossEstimator(alpha="auto"), {"X": X, "y": y}),
+        r"alpha must be a number, got 'auto'",
+    ),
+    "fitted in memory": (
+        lambda X, y, g: (tl.KernelPredictor(), {"X": X, "y": y}),
+        r"KernelPredictor is fitted in memory",
+    ),
+    "a validation": (
+        lambda X, y, g: (tl.TaskLossEstimator(), {"X": X, "y": y, "validation": (X, y)}),
+        r"validation is for learners",
+    ),
+    "a sequence too few": (
+        lambda X, y, g: (
+            tl.SequenceTagger(),
+            {"X": db.from_sequence([[["a"]]] * 4, npartitions=2), "y": db.from_sequence([["u"]] * 3, npartitions=2)},
+        ),
+        r"Partition 1: X has 2 sequences, but y has 1",
+    ),
+}
+
+
+def frames(X, change):
+    """Three partitions of a data frame, of which the second is changed."""
+    parts = [pd.DataFrame(X.blocks[i].compute(), columns=list("abcde")) for i in range(3)]
+    parts[1] = change(parts[1])
+    return dd.from_delayed([dask_value(part) for part in parts], meta=parts[0].iloc[:0], verify_meta=False)
+
+
+def unknown(X):
+    """The same array, whose rows nobody has counted."""
+    return X[da.ones(N, chunks=X.chunks[0]) > 0]
+
+
+def typed(y):
+    first = da.from_array(np.arange(80) % 3, chunks=80)
+    return da.concatenate([first.astype(object), y.blocks[1:].astype(object)])
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_one_sentence(name, client):
+    if client is not None:
+        pytest.skip("sentences do not depend on who computes")
+    X, y = da.from_array(CASES["multinomial"].data["X"], chunks=(80, -1)), CASES["multinomial"].data["y"]
+    make, sentence = BAD[name]
+    face, data = make(
+        X,
+        da.from_array(y, chunks=80),
+        da.from_array(np.arange(N) // 5 * 1 // 13, chunks=80)
+        if "group" in name
+        else da.from_array(np.arange(N) // 5, chunks=80),
+    )
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        face.fit(**data)
+
+
+def test_a_checkpoint_is_where_a_fit_goes_on(client, tmp_path):
+    case = CASES["newton"]
+    file = tmp_path / "fit.npz"
+    one = fitted(case.face, case.data)
+    short = clone(case.face).set_params(max_iter=2, solver="lbfgs")
+    with pytest.warns(Warning, match="max_iter"):
+        first = short.fit(**case.parted(), checkpoint=file)
+    with np.load(file, allow_pickle=False) as kept:
+        assert np.array_equal(kept["theta"], first.theta_)
+    again = clone(case.face).fit(**case.parted(), checkpoint=file)
+    assert again.solution_.evaluations < one.solution_.evaluations
+    assert close(one.theta_, again.theta_, 1e-6)
+    assert clone(case.face).fit(**case.data, checkpoint=str(file)).solution_.evaluations <= 2  # also in memory
+    with pytest.raises(ValueError, match="give another path, or remove the file"):
+        tl.OrdinalClassifier().fit(case.data["X"], np.arange(N) % 3, checkpoint=file)
+    file.write_text("no arrays")
+    with pytest.raises(ValueError, match="is no checkpoint of a fit"):
+        fitted(case.face, {**case.data, "checkpoint": file})
+    with pytest.raises(FileNotFoundError, match="must lie in a folder that is there"):
+        fitted(case.face, {**case.data, "checkpoint": tmp_path / "none" / "fit.npz"})

@@ -171,7 +171,6 @@ def test_binding():
 
 def test_clear_sentences():
     X, y = data(np.random.default_rng(8), n=60)
-    hamming = tl.MultilabelClassifier().fit(X, y)
     small = tl.MultilabelClassifier(loss=FBeta(max_size=4)).fit(X[y.sum(1) <= 4], y[y.sum(1) <= 4])
     cases = [
         (lambda: FBeta().polytope, "does not know its number of labels"),
@@ -181,7 +180,6 @@ def test_clear_sentences():
         (lambda: FBeta(3)([[1, 2, 0]], [[1, 1, 0]]), "0 and 1 only"),
         (lambda: FBeta(3)([[1, 0]], [[1, 1, 0]]), "3 columns"),
         (lambda: FBeta(3).decode(np.zeros((1, 16)), costs=1), "a price for each label"),
-        (lambda: hamming.predict(X, loss=FBeta()), "needs other moments.*fit with loss=FBeta"),
         (lambda: small.predict(X, loss=FBeta(max_size=2)), "needs other moments"),
         (lambda: small.predict(X, loss=ZeroOne(5)), "another kind"),
         (lambda: tl.MultilabelClassifier(loss=FBeta(), surrogate="independent").fit(X, y), "does not fit this loss"),
@@ -189,3 +187,55 @@ def test_clear_sentences():
     for call, sentence in cases:
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+def test_a_fit_of_each_label_is_decoded_for_f_as_if_labels_were_independent():
+    """Beside all sets, their probabilities products: expected loss and decision, with prices too, for probabilities up to 0 and 1."""
+    rng = np.random.default_rng(0)
+    k = 5
+    p = rng.beta(0.5, 0.7, (40, k))
+    p[:6] = rng.integers(0, 2, (6, k))
+    p[6:10, 0] = 0.5
+    sets = FBeta(k).labels()
+    law = np.where(sets[None] > 0, p[:, None], 1 - p[:, None]).prod(-1)
+    for beta in (0.5, 1.0, 2.0):
+        loss = FBeta(k, beta=beta).embedded_like(Hamming(k))
+        risks = law @ loss(sets[:, None], sets[None]).T  # [example, output]
+        z = loss.decode(2 * p - 1)
+        np.testing.assert_allclose(loss.bayes_risk(z, 2 * p - 1), risks.min(1), atol=1e-12)
+        for output, risk in zip(sets, risks.T, strict=True):
+            np.testing.assert_allclose(loss.bayes_risk(np.tile(output, (40, 1)), 2 * p - 1), risk, atol=1e-12)
+        some = law * (sets.sum(1) >= 2)
+        some = some / np.maximum(some.sum(1, keepdims=True), 1e-300)
+        several = FBeta(k, beta=beta, min_size=2).embedded_like(Hamming(k))
+        least = (some @ loss(sets[:, None], sets[None]).T).min(1)
+        there = some.sum(1) > 0.5
+        found = several.bayes_risk(several.decode(2 * p - 1), 2 * p - 1)
+        np.testing.assert_allclose(found[there], least[there], atol=1e-12)
+        prices = rng.uniform(0, 0.3, p.shape)
+        z = loss.decode(2 * p - 1, prices)
+        found = loss.bayes_risk(z, 2 * p - 1) + (z * prices).sum(1)
+        np.testing.assert_allclose(found, (risks + prices @ sets.T).min(1), atol=1e-12)
+
+
+def test_the_least_size_is_a_number_of_labels():
+    with pytest.raises(ValueError, match="min_size must be from 0 to the 3 labels, got 4"):
+        FBeta(3, min_size=4).decode(np.zeros((1, FBeta(3).polytope.size)))
+
+
+def test_hundreds_of_labels_are_decoded_in_tables_of_the_sizes_that_occur():
+    rng = np.random.default_rng(1)
+    p = rng.beta(0.05, 2, (20, 300))
+    loss = FBeta(300).embedded_like(Hamming(300))
+    z = loss.decode(2 * p - 1)
+    y = (rng.random((4000, *p.shape)) < p).astype(int)
+    sampled = np.array([loss(np.tile(a, (4000, 1)), y[:, i]).mean() for i, a in enumerate(z)])
+    np.testing.assert_allclose(loss.bayes_risk(z, 2 * p - 1), sampled, atol=0.03)
+    for threshold in (0.2, 0.3, 0.5):
+        other = (p > threshold).astype(int)
+        assert (loss.bayes_risk(z, 2 * p - 1) <= loss.bayes_risk(other, 2 * p - 1) + 1e-12).all()
+    X = rng.normal(size=(60, 3))
+    labels = (X @ rng.normal(size=(3, 6)) > 0.5).astype(int)
+    model = tl.MultilabelClassifier(alpha=1e-2).fit(X, labels)
+    assert model.predict(X, loss=FBeta()).shape == labels.shape
+    assert (model.expected_loss(X, loss=FBeta()) <= 1).all()

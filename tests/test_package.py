@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "data": {"losses", "polytopes"},
     "control": {"losses", "polytopes", "data", "estimators", "plots", "_compiled"},
     "estimators": {"losses", "polytopes", "surrogates", "hypotheses", "objectives", "solvers", "data", "distributed"},
-    "distributed": set(),
+    "distributed": {"data"},
 }
 
 

@@ -3,10 +3,15 @@
 import base64
 import json
 import re
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from tests.browser import chromium, emulate, settled
+from tests.fitted import CASES, fitted
 
 import taskloss as tl
 
@@ -339,7 +344,70 @@ return [e.dataset.place ?? null, seen ? null : e.outerHTML.slice(0, 200)];
 """
 
 
+def test_estimators_read_in_both_themes(driver, tmp_path):
+    shown = "".join(fitted(name)._repr_html_() for name in ("cost matrix", "averaged", "tagger", "recalibrated"))
+    bad = tl.TaskLossEstimator(max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        bad.fit(*CASES["general"][1])
+    head = '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    (tmp_path / "cells.html").write_text(f"{head}{shown}{bad._repr_html_()}", encoding="utf-8")
+    for dark in (False, True):
+        emulate(driver, 390, dark)
+        driver.get(f"file://{tmp_path}/cells.html")
+        worst = driver.execute_script(CONTRAST.replace(".confusion,", ".confusion, details,"))
+        assert worst[0] >= 4.5, worst
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+        assert [e.text for e in driver.find_elements("css selector", ".pill")][-1] == "not converged"
+    quiet(driver)
+
+
 # -- what needs no browser ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_notebooks_show_every_estimator(name):
+    """Before the fit and after: its class, its loss, how the fit ended; scikit-learn's diagram below; or text, as set there."""
+    model = fitted(name)
+    for estimator in (clone(CASES[name][0]), model):
+        page = estimator._repr_mimebundle_()["text/html"]
+        balanced(page.partition("<details>")[0] + "</div>")
+        assert f"<strong>{type(estimator).__name__}</strong>" in page
+        assert "sk-top-container" in page
+    solution = getattr(model, "solution_", None)
+    word = "fitted" if solution is None else "converged" if solution.converged else "not converged"
+    assert f">{word}</span>" in page
+    if hasattr(model, "loss_"):
+        assert type(model.loss_).__name__ in page
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+
+
+def balanced(page):
+    """Every tag that is opened is closed, in order."""
+
+    class Reader(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.open = []
+
+        def handle_starttag(self, tag, attrs):
+            if tag not in ("input", "meta", "link", "br", "path", "rect", "line", "circle"):
+                self.open.append(tag)
+
+        def handle_endtag(self, tag):
+            if tag not in ("path", "rect", "line", "circle"):
+                assert self.open.pop() == tag
+
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert not reader.open
+
+
+def test_hyperparameters_of_any_kind_are_shown():
+    for bad in (None, 3, "<i>", object(), [["a"]]):
+        page = tl.TaskLossEstimator(loss=bad, surrogate=bad, hypothesis=bad, alpha=bad)._repr_html_()
+        assert "<i>" not in page.split("<details>")[0]
 
 
 def test_pages_hold_all_that_they_need():
@@ -349,6 +417,7 @@ def test_pages_hold_all_that_they_need():
     assert "</script><b>ill" not in page
     assert not re.search(r"""(src|href)=["'](?!#|data:)|@import|url\(""", page)
     assert page.count("<h1") == 1
+    balanced(page)
 
 
 def test_large_data_are_thinned_and_said_to_be():

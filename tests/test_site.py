@@ -149,6 +149,17 @@ def test_one_version():
     assert "0.1.0" not in (ROOT / "pyproject.toml").read_text()
 
 
+def test_the_linters_are_the_same_before_a_commit_and_in_ci():
+    hooks, make = (ROOT / ".pre-commit-config.yaml").read_text(), (ROOT / "Makefile").read_text()
+    lint = make.split("\nlint:")[1].split("\n\n")[0]
+    for tool in ("ruff check", "ruff format", "mypy"):
+        assert tool in hooks
+        assert tool in lint
+    for target in ("pythons", "test", "demo", "docs"):
+        assert f"make {target}\n" in (ROOT / ".ci" / "run").read_text()
+        assert f"\n{target}:" in make
+
+
 def quality_rows():
     text = (ROOT / "benchmarks" / "results" / "quality.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if "±" in line]
@@ -161,8 +172,8 @@ def test_the_quality_that_pages_claim_is_the_tables():
         f"{sum(row[-1] == one for row in rows)} {name}"
         for one, name in (("win", "wins"), ("tie", "ties"), ("loss", "losses"))
     ]
-    for page in ("benchmarks.md",):
-        assert total in (DOCS / page).read_text(encoding="utf-8"), page
+    for page in (DOCS / "benchmarks.md", ROOT / "README.md"):
+        assert total in page.read_text(encoding="utf-8"), page.name
 
 
 PEERS = {

@@ -9,7 +9,12 @@ import os
 import pathlib
 
 
+def place() -> pathlib.Path:
+    """The folder in which data sets are looked for."""
+    return pathlib.Path(os.environ.get("TASKLOSS_DATA", pathlib.Path(__file__).parents[3] / "shared" / "data"))
+
+
 def root() -> pathlib.Path | None:
     """The folder of the data sets, or None where it is absent."""
-    folder = pathlib.Path(os.environ.get("TASKLOSS_DATA", pathlib.Path(__file__).parents[3] / "shared" / "data"))
+    folder = place()
     return folder if folder.is_dir() else None

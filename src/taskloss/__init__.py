@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import sklearn  # noqa: F401  first: imported from within the files below, it takes CPython 3.11 a tenth of a second longer
 
-from . import hypotheses, losses, margins, metrics, model_files, polytopes, progress, solvers, streams, surrogates
+from . import (
+    distributed,
+    hypotheses,
+    losses,
+    margins,
+    metrics,
+    model_files,
+    polytopes,
+    progress,
+    solvers,
+    streams,
+    surrogates,
+)
 from .control import RiskController
 from .data.costs import example_costs
 from .data.sequences import Packed
@@ -59,6 +71,7 @@ __all__ = [
     "TunedDecisionCV",
     "decide",
     "diagnose",
+    "distributed",
     "estimate_prior",
     "example_costs",
     "expected_loss",

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from sklearn.isotonic import IsotonicRegression
 
-from ._blas import serial_blas
 from .losses.base import Loss
 from .losses.fbeta import FBeta
 
 __all__ = ["METHODS", "Recalibration", "choose", "folds_of", "from_laws", "laws_of"]
 
 _LEAST = 1e-12  # of a probability whose logarithm is taken
+_PENALTY = 1e-3
+_ROWS = 512
+_STEPS, _DECREMENT = 50, 1e-12  # of Newton's method
 FOLDS = 5
 
 
@@ -72,9 +77,6 @@ class Temperature(Recalibration):
     sharpness_: float
 
     def fit(self, q: np.ndarray, seen: np.ndarray, weights: np.ndarray) -> Self:
-        from scipy.optimize import minimize_scalar
-        from scipy.special import logsumexp
-
         logs = _logs(q)
         of_seen = float(np.einsum("nrc,nrc,n->", logs, seen, weights))
 
@@ -92,8 +94,8 @@ class Temperature(Recalibration):
 class Vector(Recalibration):
     """q_c proportional to q_c^a_c exp(b_c), with a and b for each outcome of each law.
 
-    They minimise the log-loss with the penalty (|a - 1|^2 + |b|^2) / 2n, which keeps the map at the identity where few
-    examples speak. With two outcomes it is beta calibration. Laws of several models, (n, models, laws, outcomes), are
+    They minimise the mean log-loss and the penalty alpha (|a - 1|^2 + |b|^2) / 2 with alpha = 1e-3, which keeps the map
+    finite where few examples speak. With two outcomes it is beta calibration. Laws of several models, (n, models, laws, outcomes), are
     multiplied, each with powers of its own, from the first model's law as the start.
     """
 
@@ -102,28 +104,9 @@ class Vector(Recalibration):
     shifts_: np.ndarray
 
     def fit(self, q: np.ndarray, seen: np.ndarray, weights: np.ndarray) -> Self:
-        from scipy.optimize import minimize
-        from scipy.special import logsumexp
-
         logs = _sources(q)
-        shape = (logs.shape[1] + 1, *logs.shape[2:])  # a power for each source, and a shift
-        strength = float((weights**2).sum() / weights.sum() ** 2)
-        offset = np.zeros(shape)
-        offset[0] = 1.0
-
-        def risk(theta: np.ndarray) -> tuple[float, np.ndarray]:
-            theta = theta.reshape(shape)
-            v = np.einsum("nsrc,src->nrc", logs, theta[:-1]) + theta[-1]
-            top = logsumexp(v, axis=-1, keepdims=True)
-            slack = (np.exp(v - top) - seen) * weights[:, None, None]
-            value = weights @ (top.sum((-1, -2)) - (v * seen).sum((-1, -2)))
-            slope = np.concatenate([np.einsum("nsrc,nrc->src", logs, slack), slack.sum(0)[None]])
-            away = theta - offset
-            return float(value + strength * (away**2).sum() / 2), (slope + strength * away).ravel()
-
-        with serial_blas():  # the solver's products are of a few numbers
-            found = minimize(risk, offset.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-        theta = found.x.reshape(shape)
+        found = [_powers(logs[:, :, r], seen[:, r], weights) for r in range(q.shape[-2])]
+        theta = np.stack(found, axis=1)
         self.powers_, self.shifts_ = theta[:-1], theta[-1]
         return self
 
@@ -138,8 +121,6 @@ class Isotonic(Recalibration):
     steps_: list[list[Any]]
 
     def fit(self, q: np.ndarray, seen: np.ndarray, weights: np.ndarray) -> Self:
-        from sklearn.isotonic import IsotonicRegression
-
         def step(r: int, c: int) -> Any:
             regression = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
             return regression.fit(q[:, r, c], seen[:, r, c], sample_weight=weights)
@@ -173,6 +154,44 @@ def _logs(q: np.ndarray) -> np.ndarray:
 def _sources(q: np.ndarray) -> np.ndarray:
     """Logarithms of the laws of one or more models, (n, models, laws, outcomes)."""
     return _logs(q if q.ndim == 4 else q[:, None])
+
+
+def _powers(logs: np.ndarray, seen: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The powers and shifts, (models + 1, outcomes), of one law, whose logarithms are (n, models, outcomes): Newton's method."""
+    n, sources, k = logs.shape
+    X = np.concatenate([logs, np.ones((n, 1, k))], axis=1)
+    start = np.zeros((sources + 1, k))
+    start[0] = 1.0
+    size = start.size
+
+    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        v = (X * theta).sum(1)
+        top = logsumexp(v, axis=-1)
+        risk = weights @ (top - (v * seen).sum(-1))
+        return float(risk + _PENALTY * ((theta - start) ** 2).sum() / 2), np.exp(v - top[:, None])
+
+    theta = start
+    risk, p = value(theta)
+    for _ in range(_STEPS):
+        gradient = (X * ((p - seen) * weights[:, None])[:, None]).sum(0) + _PENALTY * (theta - start)
+        outer = (X * (p * np.sqrt(weights)[:, None])[:, None]).reshape(n, size)
+        hessian = _PENALTY * np.eye(size) - sum(
+            outer[i : i + _ROWS].T @ outer[i : i + _ROWS]
+            for i in range(0, n, _ROWS)  # too small for BLAS to share out among threads
+        )
+        # The variance of a law is diag(p) - p p': within an outcome the powers of the models and the shift meet.
+        same = np.einsum("nsk,ntk->stk", X * (p * weights[:, None])[:, None], X)
+        of = np.arange(size).reshape(start.shape)
+        hessian[of[:, None], of[None]] += same
+        step = np.linalg.solve(hessian, gradient.ravel()).reshape(start.shape)
+        decrement = float((step * gradient).sum())
+        if decrement < _DECREMENT:
+            break
+        length = 1.0
+        while (there := value(theta - length * step))[0] > risk - length * decrement / 4 and length > 1e-8:
+            length /= 2
+        theta, (risk, p) = theta - length * step, there
+    return theta
 
 
 def _softmax(v: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ def _delayed(name: str, value: Any) -> list[Any]:
         value = value.rechunk(dict.fromkeys(range(1, value.ndim), -1))
     if not hasattr(value, "to_delayed"):
         raise TypeError(f"{name} must be a Dask array, data frame, series or bag, got {type(value).__name__}.")
-    return list(np.ravel(value.to_delayed()))
+    return list(np.ravel(value.to_delayed(optimize_graph=False)))  # columns of one file are then read once
 
 
 def _check_clients(collections: dict[str, Any]) -> None:

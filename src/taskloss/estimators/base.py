@@ -30,7 +30,9 @@ from ..priors import reweigh
 from ..progress import follow, warn
 from ..solvers.base import Interrupted, Solution, Solver
 from ..surrogates.base import Surrogate
+from .lazily import lazily, lazily_scored
 from .penalties import Penalties, choose_scale
+from .showing import Shown
 from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
@@ -224,7 +226,7 @@ class Minimiser:
         return self._found.curve
 
 
-class Decoder(Portable, ClassifierMixin, BaseEstimator):
+class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
     """From moments to decisions. A child gives `predict_moments`, and after fitting `loss_` and `labels_`."""
 
     loss_: Loss
@@ -232,6 +234,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     __metadata_request__predict: ClassVar = COSTS
     __metadata_request__score: ClassVar = COSTS
 
+    @lazily
     def predict(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> Any:
@@ -249,6 +252,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss, z, _ = self._decide_for(X, loss, costs, class_prior, train_prior)
         return self.labels_.translate(z, loss)
 
+    @lazily
     def expected_loss(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> np.ndarray:
@@ -257,6 +261,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
         loss, z, mu = self._decide_for(X, loss, costs, class_prior, train_prior)
         return loss.risk(z, mu, costs)
 
+    @lazily_scored
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
         """Minus the mean task loss; higher is better. A label that the fit has not seen counts by the worst loss of the prediction.
 
@@ -274,6 +279,7 @@ class Decoder(Portable, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
+    @lazily
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):

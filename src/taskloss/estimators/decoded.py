@@ -15,6 +15,7 @@ from ..data.labels import codes_of, labels_for, listed_by, ordered_categories
 from ..data.weights import example_weights
 from ..losses.base import Loss, name_array
 from .base import OF_FEATURES, Decoder, as_loss, keep_found
+from .lazily import lazily, refuse_collections
 
 
 class DecodedClassifier(Decoder):
@@ -51,6 +52,7 @@ class DecodedClassifier(Decoder):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator (a copy of it, unless prefit), and the calibration if asked."""
+        refuse_collections(self, X, y)
         check_hyperparameters(self)
         loss = as_loss(self.loss)
         labels = labels_for(loss, y, self.order)
@@ -102,6 +104,7 @@ class DecodedClassifier(Decoder):
         keep_found(self, {name: getattr(estimator, name, None) for name in OF_FEATURES})
         self._columns, self.loss_, self.labels_, self.estimator_ = columns, bound, labels, estimator
 
+    @lazily
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of the loss's columns."""
         self._check_fitted()
@@ -109,6 +112,7 @@ class DecodedClassifier(Decoder):
             found = np.asarray(self.estimator_.predict_proba(X), dtype=float)
         return arranged(found, self._columns, self.labels_.size)
 
+    @lazily
     def predict_moments(self, X: Any) -> np.ndarray:
         """The moments that the probabilities of the labels stand for: these themselves, unless the loss has another embedding."""
         proba = self.predict_proba(X)  # which settles a fitted estimator's labels

@@ -22,6 +22,7 @@ from ..losses.base import Loss
 from ..objectives import Rows
 from ..surrogates.base import Surrogate, first_fit
 from .base import ConsistencyWarning, Decoder, Minimiser, check_features, keep, read_more, warn_of_ties
+from .lazily import lazily
 from .partition_plans import RowsPlan
 from .partitioned import fit_partitioned
 from .streaming import Streaming
@@ -124,7 +125,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         validation: held-out data (X, y), on whose task loss trees stop early; else they hold out some of these.
         checkpoint: a path at which the best parameters so far are kept during the fit, and from which it goes on where the file is there.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight}
             return fit_partitioned(self, RowsPlan(self), given, validation, checkpoint)
         self._check_numbers()
@@ -261,11 +262,13 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
+    @lazily
     def predict_scores(self, X: Any) -> np.ndarray:
         """The scores v = g(x), before the link."""
         check_is_fitted(self)
         return np.ascontiguousarray(self.hypothesis_.predict(self.theta_, self.hypothesis_.read(X, self, False)))
 
+    @lazily
     def predict_moments(self, X: Any) -> np.ndarray:
         """The estimated moments mu(x) of the label embedding: all that any loss on these labels needs."""
         v = self.predict_scores(X)
@@ -281,6 +284,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         warn_of_ties(self.surrogate_, self.loss_)
         return super()._decide(X, loss, costs)
 
+    @lazily
     def predict_proba(self, X: Any) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label. Moments outside the polytope are clipped and rescaled."""
         mu = self.predict_moments(X)
@@ -291,6 +295,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         return np.where(total > 0, q / np.where(total > 0, total, 1), 1 / q.shape[-1])
 
     @available_if(_scores_are_per_label)
+    @lazily
     def decision_function(self, X: Any) -> np.ndarray:
         """The scores: one column for each label, or for two labels one number, which is larger for the second."""
         v = self.predict_scores(X)

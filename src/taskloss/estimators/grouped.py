@@ -13,11 +13,12 @@ from ..model_files import Portable
 from ..objectives import Groups, Monitor
 from ..surrogates.base import Surrogate
 from .base import Minimiser
+from .showing import Shown
 from .streaming import Averaging, open_stream
 from .validation import Judge
 
 
-class GroupedEstimator(Portable, Averaging, Minimiser, BaseEstimator):
+class GroupedEstimator(Shown, Portable, Averaging, Minimiser, BaseEstimator):
     """One score per row of features, shared by examples of all sizes. A child turns its data into batches of equal size."""
 
     loss: Any

@@ -20,12 +20,14 @@ from ..solvers.base import RidgeForm
 from ..solvers.closed import ClosedForm, left_out
 from ..surrogates.quadratic import Quadratic
 from .base import COSTS, check_features, keep, keep_found, read_features
+from .lazily import refuse_collections
+from .showing import Shown
 from .weighing import Weighing
 
 _GRID = 19  # strengths of penalty that are compared where none is given
 
 
-class KernelPredictor(Portable, BaseEstimator):
+class KernelPredictor(Shown, Portable, BaseEstimator):
     """f(x) = argmin_z sum_i a_i(x) L(z, y_i): the quadratic surrogate by kernel ridge regression, for any loss.
 
     The weights a(x) are those with which kernel ridge regression would average any numbers in the place of the y_i,
@@ -86,6 +88,7 @@ class KernelPredictor(Portable, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to X and y, one output of any type per row; leave-one-out risk is weighed as the examples are."""
+        refuse_collections(self, X, y)
         alphas = self._check_alphas()
         X, features = self._read(X)
         n = X.shape[0]

@@ -22,6 +22,8 @@ from ..polytopes._max_product import k_best
 from ..polytopes._sum_product import marginals, sample
 from ..surrogates.base import Surrogate
 from .base import COSTS, warn_of_ties
+from .lazily import lazily, lazily_by_example, lazily_scored
+from .showing import Shown
 
 _BLOCK_EDGES = 1 << 22  # edge marginals held at a time when predicting
 
@@ -51,7 +53,7 @@ class Examples(NamedTuple):
         return values if self.packed else np.split(values, self.forest.offsets[1:-1])
 
 
-class Labeller(Portable, BaseEstimator):
+class Labeller(Shown, Portable, BaseEstimator):
     """Decisions, marginals and samples from fitted scores of nodes and edges. A child says of what shape the examples are."""
 
     loss_: SequenceLoss
@@ -71,6 +73,7 @@ class Labeller(Portable, BaseEstimator):
     __metadata_request__predict: ClassVar = COSTS
     __metadata_request__score: ClassVar = COSTS
 
+    @lazily
     def predict(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
         """The labels of least expected loss: one array per example, or for Packed one array for all.
 
@@ -82,6 +85,7 @@ class Labeller(Portable, BaseEstimator):
         z = self._decide(examples, bound, self._prices(costs, examples, bound))
         return examples.unpack(bound.output_names(self.classes_)[z])
 
+    @lazily_by_example
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> np.ndarray:
         """The expected loss of each example's prediction, as the fitted moments estimate it; loss and costs as in `predict`."""
         bound, examples = self._loss_for(loss), self._read(X, parents)
@@ -99,6 +103,7 @@ class Labeller(Portable, BaseEstimator):
 
         return np.concatenate(self._outputs(examples, bound, prices, risk, whole))
 
+    @lazily
     def decision_function(self, X: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> Any:
         """Minus the least expected loss with each output at each position: one array (positions, outputs) per example.
 
@@ -112,6 +117,7 @@ class Labeller(Portable, BaseEstimator):
 
         return examples.unpack(np.concatenate(self._outputs(examples, bound, prices, each, bound.law_values)))
 
+    @lazily
     def predict_marginals(self, X: Any, *, parents: Any = None) -> Any:
         """The moments of the labels at each position, P(y_t = label) where the surrogate gives a law.
 
@@ -120,6 +126,7 @@ class Labeller(Portable, BaseEstimator):
         examples = self._read(X, parents)
         return examples.unpack(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False)))
 
+    @lazily
     def predict_proba(self, X: Any, *, parents: Any = None) -> Any:
         """`predict_marginals`; moments outside the simplex, as some surrogates give them, are clipped and rescaled."""
         examples = self._read(X, parents)
@@ -127,12 +134,14 @@ class Labeller(Portable, BaseEstimator):
             as_laws(np.concatenate(self._moments(examples, lambda f, at, nodes, pairs: nodes, False)))
         )
 
+    @lazily
     def predict_log_proba(self, X: Any, *, parents: Any = None) -> Any:
         """The logarithm of `predict_proba`."""
         found = self.predict_proba(X, parents=parents)
         with np.errstate(divide="ignore"):
             return np.log(found) if isinstance(X, Packed) else [np.log(law) for law in found]
 
+    @lazily
     def predict_moments(self, X: Any, *, parents: Any = None) -> list[np.ndarray]:
         """mu, the mean of phi(y), for each example: the nodes' moments and then the edges', by their lower ends, as polytopes lay them out."""
         examples = self._read(X, parents)
@@ -166,6 +175,7 @@ class Labeller(Portable, BaseEstimator):
         forest, unary, pairwise = self._law_scores(examples)
         return self._labellings(examples, sample(forest, unary, pairwise, count, np.random.default_rng(random_state)))
 
+    @lazily_scored
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, loss: Any = None, costs: Any = None, *, parents: Any = None
     ) -> float:
@@ -176,6 +186,7 @@ class Labeller(Portable, BaseEstimator):
         losses = self.losses(X, y, loss, costs, parents=parents)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses), "sequences")))
 
+    @lazily_by_example
     def losses(self, X: Any, y: Any, loss: Any = None, costs: Any = None, *, parents: Any = None) -> np.ndarray:
         """The loss of each example's prediction against its labels; other arguments as in `score`."""
         bound, examples = self._loss_for(loss), self._read(X, parents)

@@ -19,6 +19,7 @@ from ..objectives import Batch, Groups, Monitor
 from ..surrogates.coordinatewise import OneVsAll
 from .base import COSTS, keep
 from .grouped import GroupedEstimator
+from .lazily import lazily, lazily_by_example, lazily_scored
 from .partition_plans import MatchingsPlan
 from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
@@ -82,7 +83,7 @@ class Matcher(GroupedEstimator):
         validation: held-out examples (X, y), on whose task loss trees stop early; else they hold out some of these.
         checkpoint: as in `TaskLossEstimator.fit`.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight}
             return fit_partitioned(self, MatchingsPlan(self), given, validation, checkpoint)
         self._solve(*self._problem(X, y, sample_weight), validation, checkpoint)
@@ -189,6 +190,7 @@ class Matcher(GroupedEstimator):
             z = bound.decode(mu, prices) if own is None else own
             yield bound, which, mu, prices, z if self.decoding == "moments" else fitted.decode(v)
 
+    @lazily
     def predict_moments(self, X: Any) -> list[np.ndarray]:
         """The estimated probability of each match, (rows, columns) for each example; a last column for nothing."""
         tables = self._fitted_tables(X)
@@ -198,6 +200,7 @@ class Matcher(GroupedEstimator):
                 out[i] = row
         return out
 
+    @lazily
     def predict(self, X: Any, loss: Any = None, costs: Any = None) -> list[np.ndarray]:
         """The column matched to each row, one array for each example; -1 for nothing.
 
@@ -213,6 +216,7 @@ class Matcher(GroupedEstimator):
                 out[i] = row
         return out
 
+    @lazily_by_example
     def expected_loss(self, X: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The expected loss of each example's matching, the share of wrong rows and the prices of its pairs, as the fitted moments estimate it."""
         tables = self._fitted_tables(X)
@@ -231,6 +235,7 @@ class Matcher(GroupedEstimator):
             raise ValueError(f"costs must hold one array of prices (rows, columns) for each of the {n} examples.")
         return costs if isinstance(costs, np.ndarray) else list(costs)
 
+    @lazily_by_example
     def losses(self, X: Any, y: Any, loss: Any = None, costs: Any = None) -> np.ndarray:
         """The loss of each example's matching, the share of rows matched wrongly, and the prices of its pairs."""
         tables = self._fitted_tables(X)
@@ -241,6 +246,7 @@ class Matcher(GroupedEstimator):
             out[which] = bound.realised(z, np.stack([y[i] for i in which]), prices)
         return out
 
+    @lazily_scored
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
         """Minus the mean task loss over examples; higher is better. costs: as in `predict`, which decides for them."""
         losses = self.losses(X, y, costs=costs)

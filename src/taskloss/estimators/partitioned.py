@@ -10,6 +10,10 @@ from scipy import sparse
 
 from ..hypotheses.base import Hypothesis
 from ..objectives.partitioned import PartitionedScores, Share, chosen, totals
+from ..progress import follow
+from ..solvers.base import Solution, Solver, Status
+from .base import keep_found
+from .streaming import open_stream
 from .validation import NO_USE
 
 _SHARES = 2  # for each thread, so that the last to end leaves few waiting
@@ -69,6 +73,10 @@ def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validati
     _check_alike(surveys)
     plan.settle(surveys)
     if face._make_solver(np.float64).streams:
+        if checkpoint is not None:
+            raise ValueError(
+                f"checkpoint keeps parameters from which a solver goes on, and {face.solver!r} sees the data once: leave it out."
+            )
         pass_over(face, plan, tables, surveys)
         return face
     shares = _shares(plan, tables, surveys)
@@ -242,5 +250,35 @@ def _powers(share: Share, centre: float, power: int) -> float:
 
 
 def pass_over(face: Any, plan: Plan, tables: Any, surveys: list[Survey]) -> None:
-    """One pass of averaged stochastic gradient descent over the partitions in turn, which travel here one at a time."""
-    raise NotImplementedError
+    """One pass of averaged stochastic gradient descent over the partitions in turn, to which the running average travels."""
+    count = sum(survey.examples for survey in surveys)
+    solver: Any = Solver.resolve(face.solver)
+    solver = solver.for_stream(count)
+    stream: Any = None
+    progress, seen = follow(type(face).__name__, 1.0, face.verbose), 0
+    for i, survey in enumerate(surveys):
+        if survey.examples:
+            own = [(stream,) if i == j else None for j in range(len(surveys))]
+            stream = tables.each("taskloss-pass", _pass, plan, solver, count, own=own)[i]
+            seen += survey.examples
+            if progress is not None:
+                progress.count(seen, count, "examples")
+    face.close_stream()
+    keep_found(face, plan.found)
+    face.hypothesis_, face.theta_ = stream.model()
+    face.n_iter_ = stream.state.steps
+    face.solution_ = Solution(face.theta_, np.nan, Status.PASSED, face.n_iter_, 0, np.nan)
+    if progress is not None:
+        progress.close(Status.PASSED)
+
+
+def _pass(table: tuple[Any, ...], so_far: tuple[Any], plan: Plan, solver: Any, count: int) -> Any:
+    """The stream after the examples of one partition."""
+    inputs, risk = plan.read(*table)
+    risk.weights = risk.weights * count  # one on average
+    stream = so_far[0]
+    if stream is None:
+        stream = open_stream(solver, plan.hypothesis, inputs, risk.n_scores, {})
+    for examples in risk.cut(stream.rows(inputs)):
+        stream.take(stream.hypothesis.piece(inputs, risk.rows_of(examples)), risk.take(examples))
+    return stream

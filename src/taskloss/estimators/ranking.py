@@ -19,6 +19,7 @@ from ..surrogates.base import Surrogate
 from ..surrogates.coordinatewise import OneVsAll
 from .base import check_features, keep, read_more
 from .grouped import GroupedEstimator
+from .lazily import lazily, lazily_by_group, lazily_in_groups, lazily_scored
 from .partition_plans import GroupsPlan, partitioned_ids
 from .partitioned import fit_partitioned
 from .validation import Judge, given_monitor, held_parts
@@ -99,7 +100,7 @@ class Ranker(GroupedEstimator):
         """
         if propensity is not None and validation is not None:
             raise ValueError("validation has no propensities: leave it out, so that groups of this fit are held out.")
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             ids = partitioned_ids(groups, group, qid)
             given = {"X": X, "y": y, "sample_weight": sample_weight, "groups": ids, "propensity": propensity}
             return fit_partitioned(self, GroupsPlan(self), given, validation, checkpoint)
@@ -207,11 +208,13 @@ class Ranker(GroupedEstimator):
         check_is_fitted(self)
         return self.loss_ if loss is None else self._ranking_loss(loss)
 
+    @lazily
     def predict_scores(self, X: Any) -> np.ndarray:
         """One score per item; within a group a higher score is a higher rank, and no groups are needed."""
         check_is_fitted(self)
         return self._scores(self.hypothesis_.read(X, self, False))
 
+    @lazily_in_groups
     def predict_moments(self, X: Any, groups: Any = None, *, group: Any = None, qid: Any = None) -> np.ndarray:
         """The expected gain of each item within its group, normalised for NDCG; without groups, all rows are one."""
         mu = np.empty(count_examples("X", X))
@@ -238,6 +241,7 @@ class Ranker(GroupedEstimator):
             raise ValueError(_NO_GROUPS)
         return GroupIds(np.zeros(n, dtype=int) if groups is None else groups, n)
 
+    @lazily_in_groups
     def predict(
         self, X: Any, groups: Any = None, loss: Any = None, *, group: Any = None, qid: Any = None
     ) -> np.ndarray:
@@ -251,6 +255,7 @@ class Ranker(GroupedEstimator):
             z[rows] = found
         return z
 
+    @lazily_by_group
     def expected_loss(
         self, X: Any, groups: Any = None, loss: Any = None, *, group: Any = None, qid: Any = None
     ) -> np.ndarray:
@@ -262,6 +267,7 @@ class Ranker(GroupedEstimator):
             out[which] = bound.bayes_risk(z, mu)
         return out
 
+    @lazily_by_group
     def group_losses(
         self,
         X: Any,
@@ -287,6 +293,7 @@ class Ranker(GroupedEstimator):
             out[which] = _realised(judge.bind(size), z[rows], y[rows], None if seen is None else seen[rows])
         return out
 
+    @lazily_scored
     def score(
         self,
         X: Any,
@@ -306,6 +313,13 @@ class Ranker(GroupedEstimator):
         found = self._groups(groups, count_examples("X", X))
         rows = example_weights(sample_weight, len(found.group_of), "rows")
         return -float(np.average(losses, weights=np.bincount(found.group_of, rows) / found.sizes))
+
+    def _groups_weight(self, parts: dict[str, Any]) -> float:
+        """What the groups of some rows weigh together in `score`."""
+        n = count_examples("X", parts["X"])
+        found = GroupIds(group_ids(parts.get("groups"), None, parts.get("qid"), n), n)
+        rows = example_weights(parts.get("sample_weight"), n, "rows", part=True)
+        return float((np.bincount(found.group_of, rows) / found.sizes).sum())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

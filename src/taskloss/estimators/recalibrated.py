@@ -29,7 +29,7 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
 
     Attributes
     ----------
-    method_, map_ : the method in use, and the fitted map of laws.
+    estimator_, method_, map_ : the fitted estimator, the method in use, and the fitted map of laws.
     loss_, labels_, classes_ : the loss, and the labels.
 
     Notes
@@ -67,6 +67,8 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
                 f"{loss!r} is on objects that have no list of labels, and moments of labels are recalibrated."
             )
         check_lengths(len(mu), y)
+        if len(mu) < 2:
+            raise ValueError(f"A map is fitted to at least two examples, and X has {len(mu)}.")
         codes = labels.encode(y)
         weights = example_weights(sample_weight, len(mu))
         q, seen, weights = laws_of(loss, mu), laws_of(loss, loss.phi(codes)), weights / weights.sum()
@@ -74,6 +76,7 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
         if method == "auto":
             method = choose(q, seen, weights, folds_of(codes if codes.ndim == 1 else codes.sum(1)))
         fitted = METHODS[method]().fit(q, seen, weights)
+        self.estimator_, self._asked = self.estimator, self.loss
         self.loss_, self.labels_, self.method_, self.map_ = loss, labels, method, fitted
         self.n_features_in_ = getattr(self.estimator, "n_features_in_", None)
         if codes.ndim == 1:
@@ -83,12 +86,13 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
     def predict_moments(self, X: Any) -> np.ndarray:
         """The recalibrated moments."""
         self._check_fitted()
-        mu = moments_of(self.estimator, self.loss, X).mu
+        mu = moments_of(self.estimator_, self._asked, X).mu
         return from_laws(self.loss_, self.map_(laws_of(self.loss_, mu)))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The law over labels, or for label sets the probability of each label."""
-        return np.clip(self.loss_.probabilities(self.predict_moments(X)), 0, 1)
+        mu = self.predict_moments(X)
+        return np.clip(self.loss_.probabilities(mu), 0, 1)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "map_")

@@ -14,6 +14,7 @@ from ..hypotheses.structured import NodeEdgeScores
 from ..losses.spans import Scheme
 from ..polytopes._forest import Forest
 from ..polytopes._spans import Spans, best_spans, likely_spans, probabilities_of
+from .lazily import lazily
 from .tagging import Tagger
 
 
@@ -70,6 +71,7 @@ class SequenceTagger(Tagger):
     ['wet', 'wet']
     """
 
+    @lazily
     def predict_spans(
         self,
         X: Any,

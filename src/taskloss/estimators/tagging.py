@@ -112,7 +112,7 @@ class Tagger(Streaming, Minimiser, Labeller):
         validation: held-out examples (X, y) or (X, y, parents), on whose task loss boosted trees stop early; else they hold out
         some of these. checkpoint: as in `TaskLossEstimator.fit`.
         """
-        if is_collection(X):
+        if is_collection(X) or is_collection(y):
             given = {"X": X, "y": y, "sample_weight": sample_weight, "parents": parents}
             return fit_partitioned(self, SequencesPlan(self), given, validation, checkpoint)
         self._check_numbers()

@@ -19,6 +19,7 @@ from ..metrics.examples import rows_of
 from ..metrics.search import choose
 from .base import Decoder
 from .deciding import task_for
+from .lazily import lazily, lazily_scored, refuse_collections
 
 _FOLDS = 5
 
@@ -95,6 +96,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
 
         groups: passed to the splitter.
         """
+        refuse_collections(self, X, y)
         metric = Metric.resolve(self.metric)
         check_hyperparameters(self)
         if self.estimator is None or not hasattr(self.estimator, "fit"):
@@ -165,12 +167,14 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
+    @lazily
     def predict_moments(self, X: Any) -> Any:
         """The moments of the estimator, in the embedding of the loss that was found."""
         check_is_fitted(self)
         found = self._task.moments(self.estimator_, X)
         return found if self._task.tags else self.loss_.moments(found)
 
+    @lazily
     def predict(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> Any:
@@ -183,6 +187,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
 
     predict.__doc__ = Decoder.predict.__doc__
 
+    @lazily
     def expected_loss(
         self, X: Any, loss: Any = None, costs: Any = None, class_prior: Any = None, train_prior: Any = None
     ) -> np.ndarray:
@@ -194,11 +199,13 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
             return face.expected_loss(inputs, loss=self.loss_ if loss is None else loss, costs=costs)
         return super().expected_loss(X, loss, costs, class_prior, train_prior)
 
+    @lazily
     def predict_proba(self, X: Any) -> Any:
         """The probabilities of the estimator."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
+    @lazily_scored
     def score(self, X: Any, y: Any, sample_weight: Any = None, costs: Any = None) -> float:
         """The measure of the predictions; higher is better. Costs of outputs are refused, as a measure has none."""
         check_is_fitted(self)

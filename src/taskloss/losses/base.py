@@ -187,7 +187,7 @@ class Loss(Part):
         """The loss that judges, and the moments it decodes: what an estimator answers for inputs in the place of moments."""
         return self if loss is None else Loss.resolve(loss), mu
 
-    def embedded_like(self, other: Loss) -> Self:
+    def embedded_like(self, other: Loss) -> Loss:
         """The same loss in another one's embedding, where it has a choice."""
         return self
 

@@ -23,15 +23,20 @@ class FBeta(Loss):
     Decoding is exact: for each size r = |z| the best set holds the r labels of largest sum_s mu[j, s] (1 + beta^2) /
     (beta^2 s + r), O(k^2) after these products (Ye and others 2012; Waegeman and others 2014). beta = 1 is Dice's
     coefficient, and with it sklearn's f1_score(average="samples", zero_division=1).
+
+    Statistics are labels times sizes, which hundreds of labels make large. `predict(X, loss=FBeta())` of a fit with `Hamming` reads the probabilities of
+    labels alone, exact where labels are independent given x and that there are at least `min_size` of them (1 where no set is empty, which
+    matters); a fit with FBeta, which learns sizes, is consistent whether they are or not.
     """
 
     name = "f-beta"
     kind = "indicator"
 
-    def __init__(self, n_labels: int | None = None, beta: float = 1.0, max_size: int | None = None):
+    def __init__(self, n_labels: int | None = None, beta: float = 1.0, max_size: int | None = None, min_size: int = 0):
         self.n_labels = n_labels
         self.beta = beta
         self.max_size = max_size
+        self.min_size = min_size
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -55,6 +60,8 @@ class FBeta(Loss):
             raise ValueError(f"beta must be a finite number above zero, got {self.beta!r}.")
         if self.max_size is not None and not 1 <= self.max_size <= self.n_labels:
             raise ValueError(f"max_size must be from 1 to the {self.n_labels} labels, got {self.max_size!r}.")
+        if not isinstance(self.min_size, numbers.Integral) or not 0 <= self.min_size <= self.n_labels:
+            raise ValueError(f"min_size must be from 0 to the {self.n_labels} labels, got {self.min_size!r}.")
         return self.n_labels
 
     @property
@@ -104,7 +111,10 @@ class FBeta(Loss):
         if costs is not None:
             price = check_prices(costs, (*mu.shape[:-1], k), "label that is predicted").reshape(-1, k)
         best, size = tables[:, -1, 0].copy(), np.zeros(len(tables), dtype=np.int64)
+        most = (1 + self.beta**2) * np.maximum(joint, 0.0).sum((1, 2))  # over r, what r labels can be worth
         for r in range(1, k + 1):
+            if costs is None and (most < r * best).all():
+                break
             worth = joint @ reward[:, r - 1] - price
             top = worth if r == k else np.partition(worth, k - r, axis=-1)[:, k - r :]
             value = top.sum(-1)
@@ -139,6 +149,12 @@ class FBeta(Loss):
             return np.concatenate([tables, missing], axis=-1).reshape(*np.shape(mu)[:-1], theirs.size)
         return super().moments_for(other, mu)
 
+    def embedded_like(self, other: Loss) -> FBeta:
+        """Of a fit of each label's probability alone, the same loss with labels taken to be independent given x."""
+        from .independent import IndependentFBeta
+
+        return IndependentFBeta(self.n_labels, self.beta, None, self.min_size) if isinstance(other, Hamming) else self
+
     def outputs(self) -> np.ndarray:
         return SizedSets(self._count()).sets()
 
@@ -159,7 +175,7 @@ class Recall(FBeta):
         self.n_labels = n_labels
         self.max_size = max_size
 
-    beta = 1.0  # of no use here
+    beta, min_size = 1.0, 0  # of no use here
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -191,6 +207,9 @@ class Recall(FBeta):
             price = check_prices(costs, (*mu.shape[:-1], k), "label that is predicted").reshape(-1, k)
         worth = tables[:, :-1, 1:] @ self._reward()[:, 0]
         return (worth > price).astype(np.int64).reshape(*mu.shape[:-1], k)
+
+    def embedded_like(self, other: Loss) -> Recall:
+        return self
 
     def worst(self, z: Array, costs: Array | None = None) -> np.ndarray:
         """One, for a set with a label that z lacks."""

@@ -12,12 +12,12 @@ from .._blas import serial_blas
 from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress
-from ..solvers.base import Interrupted, Solution, Solver
+from ..solvers.base import Interrupted, Solution, Solver, Status
 from .scores import ScoreRisk
 
 Array = Any
 
-_SINGLE_TOL = 1e-6  # from which passes in single precision, whose values are right to about 1e-8, serve a fit
+_SINGLE_TOL = 1e-4  # from which passes in single precision serve a fit: nearer to the minimum a search loses its way in their rounding
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
             inputs, risk = hypothesis.piece(inputs, risk.rows_of(some)), risk.take(some)
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
-    problem.single = getattr(options.solver, "tol", 0.0) >= _SINGLE_TOL
+    inner = problem
+    inner.single = getattr(options.solver, "tol", 0.0) >= _SINGLE_TOL
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
     if options.checkpoint is not None:
@@ -84,6 +85,9 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
     try:
         with serial_blas(problem.executor.threads > 1):
             solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
+            if solution.status is Status.STALLED and inner.single:
+                inner.single = False
+                solution = options.solver.minimise(problem, solution.theta, None)
     except Interrupted as interrupt:
         so_far = interrupt.solution
         raise Interrupted(replace(so_far, theta=problem.unflatten(so_far.theta))) from interrupt

@@ -19,6 +19,9 @@ from .base import Array, Interrupted, Objective, Solution, Solver, Status
 
 _PAIR_NUMBERS = 1 << 24  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
 _FEWEST_PAIRS = 4
+_TREND = 5  # a trend is seen over the last so-manieth part of all steps, and the one before
+_SLOWEST = 0.9  # the largest ratio of decreases that is believed
+_CAUTION = 2  # times what the trend says, since later decreases are slower more often than faster
 
 
 def dot(a: Array, b: Array) -> np.ndarray:
@@ -39,7 +42,10 @@ def add_scaled(out: Array, scale: np.ndarray, x: Array, scratch: Array) -> None:
 
 
 class Descent(Solver):
-    """theta <- theta + t d until the estimated gap -<g, d>/2 is within tol of the objective's value, column by column."""
+    """theta <- theta + t d until the estimated gap is within tol of the objective's value, column by column.
+
+    The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger.
+    """
 
     tol: float
     max_iter: int
@@ -50,13 +56,13 @@ class Descent(Solver):
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
         search = _Search(objective, theta)
-        status, iteration, gap = Status.MAX_ITER, 0, np.inf
+        status, iteration, gap, trend = Status.MAX_ITER, 0, np.inf, _Trend()
         try:
             direction = self._directions(objective)
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                gaps = np.maximum(-slope, 0) / 2
+                gaps = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value))
                 gap = float(gaps.sum() / max(search.value.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(search.value.sum()), gap)
@@ -81,6 +87,27 @@ class Descent(Solver):
 
     def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
         raise NotImplementedError
+
+
+class _Trend:
+    """What values that fall geometrically have left to fall: with decreases D over some last steps and D / r over as many before, r / (1 - r) D.
+
+    A direction knows the curvature that its last steps have met; where many directions are flat it takes what it has not seen to be solved.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[np.ndarray] = []
+
+    def gaps(self, value: np.ndarray) -> np.ndarray:
+        self.values.append(value)
+        last = len(self.values) - 1
+        if last < 2:
+            return np.zeros(len(value))
+        steps = max(1, last // _TREND)
+        now, before = (self.values[i - steps] - self.values[i] for i in (last, last - steps))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
+        return _CAUTION * np.maximum(now, 0) * rate / (1 - rate)
 
 
 class _Search:
