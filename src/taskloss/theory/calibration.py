@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, explained, real_level, real_levels
+from .._checks import check_flag, check_number, explained, real_level, real_levels
+from ..progress import follow
 from .certificate import AGREE, Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
@@ -51,10 +51,9 @@ class Calibration:
     """
 
     def __init__(self, problem: Problem, verbose: bool = False, time_limit: float | None = None):
-        if time_limit is not None and not time_limit > 0:
-            raise ValueError(
-                f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none."
-            )
+        check_flag("verbose", verbose)
+        if time_limit is not None:
+            check_number("time_limit", time_limit, above=0, why=": leave it out for none")
         self.problem, self.time_limit = problem, time_limit
         self.loss, self.surrogate = problem.loss, problem.surrogate
         self.verbose = verbose
@@ -117,12 +116,15 @@ class Calibration:
         problem, form = self.problem, self.problem.form
         bounds = self._pair_bounds(eps)
         deadline = time.monotonic() + (self.time_limit or np.inf)
+        progress = follow("zeta", 1.0, self.verbose)
         if not form.exact:
-            return interval(self.programs, eps, self.ordered(bounds), deadline)
+            return interval(self.programs, eps, self.ordered(bounds), deadline, progress)
         pairs = self.ordered(self._screened(bounds, eps))
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
-        for z, other, bound in pairs:
+        for i, (z, other, bound) in enumerate(pairs):
+            if progress is not None:
+                progress.count(i, len(pairs), "pairs of outputs at most")
             if bound >= best.value or time.monotonic() > deadline:
                 lower = min(lower, bound)  # pairs come in order of their bounds
                 break
@@ -177,20 +179,13 @@ class Calibration:
         bounds[z, other] = kullback_bounds(problem.table, eps, z, other, first[open_], ceiling)
         return bounds
 
-    def ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
+    def ordered(self, bounds: np.ndarray) -> list[tuple[int, int, float]]:
         """Pairs with a finite bound, in increasing order of their bounds."""
         n = len(self.problem.psi)
         flat = bounds.ravel()[self.representatives]
         pairs = self.representatives[np.argsort(flat, kind="stable")]
         pairs = pairs[np.isfinite(bounds.ravel()[pairs])]
-        try:
-            for i, pair in enumerate(pairs):
-                if self.verbose:
-                    print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
-                yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
-        finally:
-            if self.verbose:
-                print(file=sys.stderr)
+        return [(int(pair // n), int(pair % n), float(bounds.ravel()[pair])) for pair in pairs]
 
     # -- bounds ------------------------------------------------------------------------------------------------------
 
@@ -202,7 +197,8 @@ class Calibration:
         |psi(z)|_*^2), its user-friendly bound.
         """
         constants = self.problem.convexity
-        if norm is not None and norm not in ("l1", "l2", "linf"):
+        check_flag("improved", improved)
+        if norm is not None and not (isinstance(norm, str) and norm in ("l1", "l2", "linf")):
             raise ValueError(f"norm must be 'l1', 'l2' or 'linf', got {norm!r}.")
         if not constants:
             raise ValueError(
