@@ -230,7 +230,7 @@ def test_check_in_time(capsys):
         lambda: check(Multinomial(), ZeroOne(3), time_limit=0),
         lambda: calibration(ZeroOne(3), time_limit=-1),
     ):
-        with pytest.raises(ValueError, match="time_limit must be a positive number"):
+        with pytest.raises(ValueError, match="time_limit must be a finite number above zero"):
             call()
 
 

@@ -371,3 +371,19 @@ def test_screening_leaves_the_value_as_it_was(monkeypatch):
     assert found.lower == pytest.approx(plain.lower, rel=1e-6)
     assert found.exact
     assert found.programs < plain.programs
+
+
+@pytest.mark.parametrize("seed", [5, 23, 46, 56])
+def test_invertible_maps_of_scores_change_no_verdict(seed):
+    """Softmax of scores that are mapped: in its tails it is flat, steep or a difference of large terms."""
+    rng = np.random.default_rng(seed)
+    size = 2 + seed % 2
+    square, shift = rng.normal(size=(size, size)) + np.eye(size), rng.normal(size=size)
+    for unit in (1.0, 2.0):
+
+        def softmax(v, y, unit=unit):
+            w = unit * (v @ square + shift)
+            return np.logaddexp.reduce(w, axis=1) - w[:, y]
+
+        report = check(softmax, phi=np.eye(size), size=size, laws=10, seed=seed)
+        assert report.calibrated, report

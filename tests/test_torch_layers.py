@@ -177,6 +177,7 @@ def test_forbidden_transitions_never_come_out():
     assert list(crf.state_dict()) == ["start_transitions", "end_transitions", "transitions"]
 
 
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")  # which 3.13.1 mends
 @pytest.mark.parametrize("ragged", [False, True])
 def test_crf_compiles_in_one_graph(ragged):
     crf = CRF(4, batch_first=True, forbidden=[(0, 1)])

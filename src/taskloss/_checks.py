@@ -218,7 +218,7 @@ def _places(name: str, value: Any) -> None:
 def _paths(name: str, value: Any) -> None:
     """A mapping from node to parent, or a list of paths."""
     _list(name, value)
-    if not all(isinstance(path, Hashable | list) for path in value):
+    if not (isinstance(value, Mapping) or all(isinstance(path, str | tuple | list) for path in value)):
         raise ValueError(f"{name} must be a mapping from node to parent, or a list of paths, got {value!r}.")
 
 

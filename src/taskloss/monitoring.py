@@ -193,7 +193,9 @@ class LossMonitor:
         unknown = [name for name in names if name not in self._pending]
         if unknown or len(names) < n:
             which = (
-                f"ids names {unknown[0]!r}" if unknown else f"y has {n} labels and {len(names)} examples wait for one"
+                f"ids names {unknown[0]!r}"
+                if unknown
+                else f"y has {n} labels and {len(names)} examples wait for one, keep={self.keep}"
             )
             raise ValueError(f"{which}: every label is of one example that update(...) has seen, and comes in once.")
         if not n:

@@ -178,7 +178,8 @@ class SequenceLabels:
         values = y if isinstance(y, np.ndarray) and y.dtype == object else _flat(y)
         if self.ignore is None:
             return np.zeros(len(values), dtype=bool)
-        return np.fromiter((value == self.ignore for value in values), dtype=bool, count=len(values))
+        pairs = zip(values, _missing(values), strict=True)  # pandas' NA compares to no truth value
+        return np.fromiter((not missing and value == self.ignore for value, missing in pairs), bool, len(values))
 
     def encode(self, y: Any, offsets: np.ndarray, partial: bool = False, unseen: bool = False) -> np.ndarray:
         """Codes of all positions, -1 where a label is missing, or one that no fit has seen, and may be."""

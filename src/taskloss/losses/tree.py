@@ -95,7 +95,7 @@ class TreeDistance(Tabular):
         if self._labels is not None:
             missing = [node for node in self._labels if node not in chains]
             if missing:
-                raise ValueError(f"The label {missing[0]!r} is not a node of the taxonomy.")
+                raise ValueError(f"labels names {missing[0]!r}, which is not a node of the taxonomy.")
             return list(self._labels)
         if isinstance(self.tree, Mapping):
             inner = set(self.tree.values())

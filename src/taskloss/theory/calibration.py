@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, explained, real_level, real_levels
+from .._checks import check_flag, check_number, explained, real_level, real_levels
 from .certificate import AGREE, Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
@@ -51,10 +51,9 @@ class Calibration:
     """
 
     def __init__(self, problem: Problem, verbose: bool = False, time_limit: float | None = None):
-        if time_limit is not None and not time_limit > 0:
-            raise ValueError(
-                f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none."
-            )
+        check_flag("verbose", verbose)
+        if time_limit is not None:
+            check_number("time_limit", time_limit, above=0, why=": leave it out for none")
         self.problem, self.time_limit = problem, time_limit
         self.loss, self.surrogate = problem.loss, problem.surrogate
         self.verbose = verbose

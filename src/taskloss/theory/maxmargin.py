@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, explained, real_array
+from .._checks import check_flag, check_number, explained, real_array
 from ..losses.base import Loss
 from .polyhedral import LARGEST, Cells, values_of
 
@@ -55,7 +55,7 @@ class MaxMarginReport:
 
     def surrogate(self, v: Any) -> np.ndarray:
         """S(v, y) for scores v as rows, one column per label."""
-        return values_of(self.pieces, _scores(v), self.matrix.shape[1])
+        return values_of(self.pieces, _scores(v, self.matrix), self.matrix.shape[1])
 
     def gap(self, argmax: bool = False) -> float:
         """The excess loss that the counterexample forces on every decoding, or on the argmax; if positive, a proof.
@@ -65,6 +65,7 @@ class MaxMarginReport:
         which v attains. The gap is the least over outputs, or over the argmax of v, of the largest excess loss under
         these laws.
         """
+        check_flag("argmax", argmax)
         if self.v is None or self.laws is None or self.couplings is None:
             raise ValueError(f"The verdict {self.verdict!r} has no counterexample.")
         y, a, b = self.pieces
@@ -177,15 +178,15 @@ def tightened(loss: Any, v: Any) -> np.ndarray:
     array([[0., 0., 0., 1.]])
     """
     matrix = np.asarray(Loss.resolve(loss).matrix(), dtype=float)
-    scores = _scores(v)
-    if scores.shape[1] != len(matrix):
-        raise ValueError(f"The scores need one column per output, {len(matrix)}, got shape {scores.shape}.")
+    scores = _scores(v, matrix)
     g = (matrix + scores[:, :, None]).max(1)
     return (g[:, None, :] - matrix).min(2)
 
 
-def _scores(v: Any) -> np.ndarray:
+def _scores(v: Any, matrix: np.ndarray) -> np.ndarray:
     scores = np.atleast_2d(real_array("v", v))
+    if scores.ndim != 2 or scores.shape[1] != len(matrix):
+        raise ValueError(f"v, the scores, must have one column per output, {len(matrix)}, got shape {scores.shape}.")
     if not np.isfinite(scores).all():
         raise ValueError("v contains NaN or infinite values.")
     return scores

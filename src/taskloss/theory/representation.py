@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_whole, explained
+from .._checks import check_flag, check_number, check_whole, explained
 from .blackbox import BlackBox, OutOfTimeError
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
@@ -90,8 +90,9 @@ def check(
     """
     if isinstance(surrogate, str) and surrogate in KINDS:
         return check_max_margin(phi, surrogate)
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit}: leave it out for none.")
+    if time_limit is not None:
+        check_number("time_limit", time_limit, above=0, why=": leave it out for none")
+    check_flag("verbose", verbose)
     deadline = time.monotonic() + (time_limit or np.inf)
     check_whole("laws", laws, 6)
     check_whole("seed", seed, 0)
@@ -149,7 +150,9 @@ class _Checker(BlackBox):
         last = np.vstack([last, 4 * last, first[: len(ends)] + 0.2 * (last - first[: len(ends)])])
         left, middle, right = (self.values(v) for v in (first, (first + last) / 2, last))
         with np.errstate(invalid="ignore"):
-            scale = np.abs(left) + np.abs(right) + 1e-300
+            # S may be a difference of terms as large as its largest value, and is then known up to their rounding
+            largest = np.max([np.abs(part).max(-1) for part in (left, middle, right)], axis=0)
+            scale = np.abs(left) + np.abs(right) + 1e-5 * largest[:, None] + 1e-300
             rise = (middle - (left + right) / 2) / scale
         # an exponential may overflow, and S may be infinite off its domain: such chords are ignored
         rise[~(np.isfinite(left) & np.isfinite(right) & np.isfinite(middle) & (scale < 1e100))] = -np.inf
@@ -192,16 +195,22 @@ class _Checker(BlackBox):
         return found if ratio[i, j] < 1e-5 else None
 
     def _continuous(self) -> tuple[str, float, np.ndarray, np.ndarray] | None:
-        """Bisect a segment of laws towards the half where the minimiser moves more: only a jump does not shrink."""
+        """Bisect a segment of laws towards the half where the minimiser moves more: only a jump does not shrink.
+
+        A link that is infinite at a vertex moves fast near it, and takes more halvings.
+        """
         for a, b in ((0, 1), (2, 3), (4, 5)):
             ends = [(self.laws[a], self.best[a]), (self.laws[b], self.best[b])]
             first = float(np.linalg.norm(ends[0][1] - ends[1][1]))
-            for _ in range(10):
+            jump = first
+            for i in range(40):
+                if i >= 10 and not (jump > 0.2 * first and jump > 1e-2):
+                    break
                 q = (ends[0][0] + ends[1][0]) / 2
                 middle = q, self.minimisers(q[None])[0]
                 halves = [[ends[0], middle], [middle, ends[1]]]
                 ends = max(halves, key=lambda half: float(np.linalg.norm(half[0][1] - half[1][1])))
-            jump = float(np.linalg.norm(ends[0][1] - ends[1][1]))
+                jump = float(np.linalg.norm(ends[0][1] - ends[1][1]))
             if jump > 0.2 * first and jump > 1e-2:
                 return "link not continuous", jump, ends[0][1], ends[0][0]
         return None
@@ -252,14 +261,31 @@ class _Checker(BlackBox):
         moved = np.linalg.norm(u[:, None] - u, axis=-1)
         apart = distance > 0.2
         ratio = np.where(apart, moved / np.maximum(distance, 1e-12), np.inf)
-        i, j = np.unravel_index(ratio.argmin(), ratio.shape)
-        if ratio[i, j] < 1e-6:
+        found = self._flat(scores, ratio, moments)
+        if found is not None:
+            i, j = found
             return self._report("represented on t(M) only", ratio[i, j], scores[i], self.law(u[i]), moments, extension)
         i, j = np.unravel_index((gap / scale).argmin(), gap.shape)
         if gap[i, j] < -1e-5 * scale[i, j]:
             return self._report("represented on t(M) only", -gap[i, j], scores[i], self.law(u[i]), moments, extension)
         worst = max(self.residual, float(-(gap / scale).min()))
         return self._report("calibrated", worst, scores[i], self.law(u[i]), moments, extension)
+
+    def _flat(
+        self, scores: np.ndarray, ratio: np.ndarray, moments: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[int, int] | None:
+        """A pair of scores with the same moments; None where moments only saturate, and move apart nearer to the centre."""
+        first, second = np.unravel_index(ratio.ravel().argsort(kind="stable")[:64], ratio.shape)
+        still = ratio[first, second] < 1e-6
+        first, second = first[still], second[still]
+        if not len(first):
+            return None
+        inner = self.best.mean(0) + 0.9 * (scores - self.best.mean(0))
+        u = moments(inner)
+        nearer = np.linalg.norm(u[first] - u[second], axis=-1)
+        nearer /= np.linalg.norm((inner[first] - inner[second]) @ self.frame, axis=-1)
+        stuck = nearer <= 2 * ratio[first, second] + 1e-14
+        return (int(first[stuck][0]), int(second[stuck][0])) if stuck.any() else None
 
     def _is_canonical(self, scores: np.ndarray) -> bool:
         """Whether S(v, y) - S(v, y') is linear in v, so that S = A(v) - <B v, phi(y)> up to terms without v."""

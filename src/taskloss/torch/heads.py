@@ -77,7 +77,7 @@ class OrderedThresholds(nn.Module):
         check_floating(x, "x")
         if isinstance(self.score, nn.Linear) and x.shape[-1:] != (self.score.in_features,):
             raise ValueError(
-                f"x must have {self.score.in_features} features along the last axis, got {tuple(x.shape)}."
+                f"x must have the in_features={self.score.in_features} features along its last axis, got {tuple(x.shape)}."
             )
         if not torch.is_autocast_enabled(x.device.type) and x.dtype != self.first.dtype:
             raise ValueError(
