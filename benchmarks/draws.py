@@ -175,6 +175,7 @@ NOT_DRAWN = {
     "ConsistencyWarning": "a warning",
     "Diagnosis": "what `diagnose` returns, which is drawn",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
+    "Formula": "a transformer of data frames, whose formulas formulaic reads",
     "progress": "what shows the iterations of fits",
     "theory.pass_cost": "dispatched on the surrogate's type, None for others",
 }

@@ -3,7 +3,7 @@
 Two labels, costs of 5 for a miss and 1 for a false alarm, 5 features of which 3 count, logits with a base rate of a quarter, a linear
 fit to 5,000 examples, a reference of 2,000. Streams come in batches of 100 whose labels follow at once. Stable streams are
 100 batches from the reference's own law, 1,000 of them; on bankmarketing, where it is present, 60 batches from a random
-split of the held-out part, 1,000 times. A shift begins after 20 stable batches. Prior shift: the share of the costly label is doubled,
+split of the held-out part, 1,000 times. A shift begins after 20 stable batches. Prior shift: the share of the costly label is three times as large,
 x given y as before. Covariate shift: x is drawn nearer to the boundary, y given x as before. Concept shift: a third of the labels
 is drawn anew at random, x as before. Delays are medians over 200 streams in examples, with the share of streams in which the
 alarm was raised within 200 batches; "-" where it was in fewer than half. A test of each batch by itself, a z-test of its mean realised loss against the
@@ -37,7 +37,7 @@ def stable(rng: np.random.Generator, n: int) -> Drawn:
 def prior(rng: np.random.Generator, n: int) -> Drawn:
     X, y = stable(rng, 8 * n)
     rare = np.flatnonzero(y == 1)
-    share = 2 * len(rare) / len(y)
+    share = 3 * len(rare) / len(y)
     chosen = rng.random(n) < share
     return tuple(part[np.where(chosen, rng.choice(rare, n), rng.choice(np.flatnonzero(y == 0), n))] for part in (X, y))  # type: ignore[return-value]
 
@@ -88,12 +88,14 @@ def false_alarms(make: Callable[[np.random.Generator], tuple[Stream, list[Drawn]
     return {kind: count / STABLE for kind, count in raised.items()}
 
 
-def delays(model: Any, shift: Callable[[np.random.Generator, int], Drawn]) -> tuple[str, list[str]]:
+def delays(
+    model: Any, shift: Callable[[np.random.Generator, int], Drawn], reference: int = 2000, streams: int = STREAMS
+) -> tuple[str, list[str]]:
     found: dict[str, list[float]] = {kind: [] for kind in KINDS}
     rises = []
-    for seed in range(STREAMS):
+    for seed in range(streams):
         rng = np.random.default_rng(10_000 + seed)
-        stream = Stream(model, stable(rng, 2000))
+        stream = Stream(model, stable(rng, reference))
         monitor = stream.monitor()
         for _ in range(BEFORE):
             take(monitor, stream.losses(stable(rng, BATCH)))
@@ -111,6 +113,10 @@ def delays(model: Any, shift: Callable[[np.random.Generator, int], Drawn]) -> tu
         share = float(np.isfinite(found[kind]).mean())
         cells.append(f"{np.median(found[kind]):.0f} ({share:.0%})" if share > 0.5 else f"- ({share:.0%})")
     return f"{np.mean(rises):+.2f}", cells
+
+
+def flat(found: tuple[str, list[str]]) -> list[str]:
+    return [found[0], *found[1]]
 
 
 def main() -> None:
@@ -133,6 +139,7 @@ def main() -> None:
     for shift in (prior, covariate, concept):
         rise, cells = delays(model, shift)
         table.append((shift.__name__, rise, *cells))
+    table.append(("prior, reference of 20,000, 50 streams", *flat(delays(model, prior, 20_000, 50))))
     header = ["shift", f"rise of the loss (from {base:.2f})", *KINDS]
     write_table("monitoring_shifts", "Monitoring: examples until a shift is found", header, table, [], note)
 

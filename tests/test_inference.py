@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from benchmarks.datasets import root
+from scipy import optimize, stats
+from sklearn.pipeline import make_pipeline
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import taskloss as tl
-from taskloss.inference import proportional_odds
+from taskloss.inference import likelihood_ratio, proportional_odds
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(400, 3)) @ [[1, 0.5, 0], [0, 1, 0.3], [0, 0, 2]], columns=["age", "dose", "sex"])
@@ -25,9 +27,18 @@ def classifier():
     return tl.CostSensitiveClassifier(alpha=0, tol=1e-14)
 
 
-@pytest.mark.parametrize("link", ["logit", "probit"])
+THEIRS = {"cauchit": stats.cauchy, "loglog": stats.gumbel_r, "cloglog": stats.gumbel_l}
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", *THEIRS])
 def test_ordinal_models_are_those_of_statsmodels(link):
-    theirs = OrderedModel(Y, X.to_numpy(), distr=link).fit(method="newton", disp=0)
+    start = (
+        None
+        if link in ("logit", "probit")
+        else OrderedModel(Y, X.to_numpy(), distr="logit").fit(method="newton", disp=0).params
+    )
+    distribution = THEIRS.get(link, link)
+    theirs = OrderedModel(Y, X.to_numpy(), distr=distribution).fit(start, method="newton", disp=0)
     ours = ordinal(link).fit(X, Y).summary(X, Y)
     assert ours.index.tolist() == ["age", "dose", "sex", "0|1", "1|2", "2|3"]
     np.testing.assert_allclose(ours["estimate"][:4], theirs.params[:4], atol=1e-6)
@@ -154,6 +165,118 @@ def test_the_test_of_proportional_odds_has_its_level_and_power():
     assert proportional_odds(fit, other, spread).loc["all", "p"] < 0.01
 
 
+def partial_by_hand(kind, nominal):
+    """The maximum of the likelihood of partial odds, and its Hessian there by differences: (w shared, w nominal by threshold, thresholds)."""
+    x, m = X.to_numpy(), len(nominal)
+    shared = [c for c in range(3) if c not in nominal]
+    cdf = {"logit": stats.logistic.cdf, "loglog": stats.gumbel_r.cdf}[kind]
+
+    def loss(t):
+        w, own, cuts = t[: 3 - m], t[3 - m : -3].reshape(m, 3), t[-3:]
+        F = cdf(cuts - (x[:, shared] @ w)[:, None] - x[:, nominal] @ own)
+        bounds = np.column_stack([np.zeros(400), F, np.ones(400)])
+        p = bounds[np.arange(400), Y + 1] - bounds[np.arange(400), Y]
+        return -np.log(p).sum() if (p > 0).all() else 1e10
+
+    start = np.concatenate([np.zeros(3 - m + 3 * m), [-1.0, 0.2, 1.4]])
+    found = optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-5}).x
+    eye = 1e-4 * np.eye(len(found))
+    H = [
+        [(loss(found + a + b) - loss(found + a - b) - loss(found - a + b) + loss(found - a - b)) / 4e-8 for a in eye]
+        for b in eye
+    ]
+    return found, np.array(H), loss(found)
+
+
+@pytest.mark.parametrize("link", ["logit", "loglog"])
+@pytest.mark.parametrize("nominal", [["dose"], [2, 0]])
+def test_partial_proportional_odds_are_the_maximum_by_hand(link, nominal):
+    places = sorted(X.columns.get_loc(c) if isinstance(c, str) else c for c in nominal)
+    found, H, _ = partial_by_hand(link, places)
+    model = ordinal(link, nominal=nominal).fit(X, Y)
+    ours = model.summary(X, Y)
+    np.testing.assert_allclose(ours["estimate"], found, atol=1e-4)
+    np.testing.assert_allclose(ours["standard error"], np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-3)
+    assert ours.index[3 - len(places)] == f"0|1: {X.columns[places[0]]}"
+    shared = [c for c in range(3) if c not in places]
+    assert np.ptp(model.coef_[:, shared], axis=0).max() == 0
+    assert np.ptp(model.coef_[:, places], axis=0).min() > 0.01
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
+    sandwich = model.summary(X, Y, covariance="sandwich")
+    assert (np.abs(sandwich["standard error"] / ours["standard error"] - 1) < 0.4).all()
+
+
+def test_partial_odds_lie_between_shared_and_separate_weights():
+    every = ordinal(nominal=[0, 1, 2]).fit(X, Y)
+    separate = ordinal(shared=False).fit(X, Y)
+    np.testing.assert_allclose(every.coef_, separate.coef_, atol=1e-5)
+    np.testing.assert_allclose(ordinal(nominal=[]).fit(X, Y).coef_[0], ordinal().fit(X, Y).coef_[0], atol=1e-5)
+    assert every.summary(X, Y).shape[0] == separate.summary(X, Y).shape[0] == 12
+    thresholds = tl.OrdinalClassifier(nominal=["dose"]).fit(X, Y)  # all-thresholds, with a penalty
+    assert thresholds.solution_.converged
+    assert thresholds.coef_.shape == (3, 3)
+
+
+def test_likelihood_ratios_of_nested_fits():
+    small, large = ordinal().fit(X, Y), ordinal(nominal=["dose"]).fit(X, Y)
+    table = likelihood_ratio(small, large, X, Y)
+    theirs = OrderedModel(Y, X.to_numpy(), distr="logit").fit(method="newton", disp=0)
+    assert table.loc["smaller", "log-likelihood"] == pytest.approx(theirs.llf, abs=1e-6)
+    assert table.loc["smaller", "AIC"] == pytest.approx(theirs.aic, abs=1e-5)
+    assert table.loc["larger", "log-likelihood"] == pytest.approx(-partial_by_hand("logit", [1])[2], abs=1e-5)
+    assert table["parameters"].tolist() == [6, 8]
+    statistic = 2 * table["log-likelihood"].diff()["larger"]
+    assert table.loc["larger", "p"] == pytest.approx(stats.chi2.sf(statistic, 2))
+    each = proportional_odds(small, X, Y, method="likelihood-ratio")
+    assert each.loc["dose", "statistic"] == pytest.approx(statistic)
+    assert each["degrees of freedom"].tolist() == [6, 2, 2, 2]
+    few = X[["age", "sex"]]
+    table = likelihood_ratio(ordinal().fit(few, Y), small, X, Y, X_smaller=few)
+    assert table.loc["larger", "p"] < 1e-6
+
+
+def test_the_likelihood_ratio_has_its_level():
+    draws, p = np.random.default_rng(4), []
+    for _ in range(40):
+        x = draws.normal(size=(250, 2))
+        y = np.digitize(x @ [1.0, -0.5] + draws.logistic(size=250), [-1.0, 0.5])
+        fit = tl.OrdinalClassifier(surrogate="cumulative-link", alpha=0).fit(x, y)
+        p.append(proportional_odds(fit, x, y, method="likelihood-ratio").loc["x0", "p"])
+    assert np.mean(np.array(p) < 0.1) < 0.1 + 4 * np.sqrt(0.09 / 40)
+    assert 0.3 < np.mean(p) < 0.7
+
+
+def test_formulas_make_the_columns_of_R():
+    frame = pd.DataFrame({"dose": [1.0, 2.0, 4.0, 3.0], "clinic": ["b", "a", "c", "a"]})
+    formula = tl.Formula("dose + clinic + I(dose**2)")
+    made = formula.fit_transform(frame)
+    assert (
+        made.columns.tolist()
+        == formula.get_feature_names_out().tolist()
+        == ["dose", "clinic[T.b]", "clinic[T.c]", "I(dose ** 2)"]
+    )
+    np.testing.assert_array_equal(formula.transform(frame.iloc[2:]), made.iloc[2:])
+    np.testing.assert_array_equal(formula.transform(frame.iloc[1:2])["clinic[T.c]"], [0])
+    pipeline = make_pipeline(tl.Formula("age * dose"), ordinal()).fit(X, Y)
+    table = pipeline[-1].summary(pipeline[0].transform(X), Y)
+    by_hand = X[["age", "dose"]].assign(both=X["age"] * X["dose"])
+    np.testing.assert_allclose(table["estimate"], ordinal().fit(by_hand, Y).summary(by_hand, Y)["estimate"], atol=1e-6)
+    assert table.index[2] == "age:dose"
+    for bad, words in [
+        ("y ~ dose", "right-hand side"),
+        ("dose + nope", "does not fit X: .*nope"),
+        (3, "must be a string"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            tl.Formula(bad).fit(frame)
+    with pytest.raises(ValueError, match=r"does not fit X: .*d"):
+        formula.transform(frame.assign(clinic="d"))
+    with pytest.raises(ValueError, match=r"does not fit X: .*null"):
+        formula.fit(frame.assign(dose=[1.0, np.nan, 2.0, 3.0]))
+    with pytest.raises(ValueError, match="X must be a data frame"):
+        formula.fit(np.eye(3))
+
+
 @pytest.mark.skipif(root() is None, reason="the data sets are absent")
 def test_housing_as_published():
     """polr(Sat ~ Infl + Type + Cont, weights = Freq, data = housing), as MASS prints it."""
@@ -181,6 +304,17 @@ def test_wine_as_published():
     np.testing.assert_allclose(found["z"][:2], [4.735, 3.205], atol=1e-3)
     np.testing.assert_allclose(found["p"][:2], [2.19e-06, 0.00135], rtol=1e-2)
     assert -72 * model.solution_.value == pytest.approx(-86.49, abs=5e-3)
+    # clm(rating ~ temp, nominal = ~ contact), whose nominal effects are those on thresholds; and anova of the two
+    partial = ordinal(nominal=["contactyes"]).fit(x, data["rating"])
+    found = partial.summary(x, data["rating"])
+    contact, cuts = [1.6151, 1.5116, 1.6748, 1.0506], [-1.3230, 1.2464, 3.5500, 4.6602]
+    np.testing.assert_allclose(found["estimate"], [2.519, *contact, *cuts], atol=1e-4)
+    errors = [0.535, 1.1618, 0.5906, 0.6488, 0.8965, 0.5623, 0.4748, 0.6560, 0.8604]
+    np.testing.assert_allclose(found["standard error"], errors, atol=1e-4)
+    ratio = likelihood_ratio(model, partial, x, data["rating"]).loc["larger"]
+    np.testing.assert_allclose(ratio, [9, -86.209, 190.42, 0.5667, 3, 0.904], atol=5e-3)
+    each = proportional_odds(model, x, data["rating"], method="likelihood-ratio")
+    assert each["p"].isna().tolist() == [True, True, False]  # temp separates the lowest rating, as R warns
 
 
 def separated(kind):
@@ -224,6 +358,34 @@ BAD = {
         lambda: (lambda W: ordinal().fit(W, Y).summary(W, Y))(X.assign(twice=2 * X["dose"])),
         "The Hessian is singular: dose, twice are not determined",
     ),
+    "no such column": (
+        lambda: ordinal(nominal=["weight"]).fit(X, Y),
+        "nominal has the name 'weight', but those of X are",
+    ),
+    "no such place": (lambda: ordinal(nominal=[3]).fit(X, Y), "nominal has the column 3, but X has 3"),
+    "twice": (lambda: ordinal(nominal=[1, "dose"]).fit(X, Y), "nominal has a column twice"),
+    "no list": (lambda: ordinal(nominal="dose").fit(X, Y), "nominal must be a list of columns"),
+    "no thresholds": (
+        lambda: tl.OrdinalClassifier(surrogate="multinomial", nominal=[0]).fit(X, Y),
+        "nominal names columns whose",
+    ),
+    "kernel and nominal": (
+        lambda: tl.OrdinalClassifier(hypothesis="kernel", nominal=[0]).fit(X, Y),
+        "nominal names columns whose",
+    ),
+    "not nested": (
+        lambda: likelihood_ratio(ordinal(nominal=[0]).fit(X, Y), ordinal().fit(X, Y), X, Y),
+        "smaller must be nested in larger: it has 8 parameters",
+    ),
+    "links differ": (
+        lambda: likelihood_ratio(ordinal("probit").fit(X, Y), ordinal(nominal=[0]).fit(X, Y), X, Y),
+        "smaller must be nested in larger",
+    ),
+    "no likelihoods": (
+        lambda: (lambda m: likelihood_ratio(m, m, X, Y))(tl.OrdinalClassifier(alpha=0, tol=1e-12).fit(X, Y)),
+        "smaller was fitted by .*no likelihood",
+    ),
+    "method": (lambda: proportional_odds(ordinal().fit(X, Y), X, Y, method="score"), "method must be 'brant' or"),
     "odds": (lambda: proportional_odds(ordinal("probit").fit(X, Y), X, Y), "those of the cumulative logit"),
 }
 

@@ -519,7 +519,12 @@ def test_import_is_light():
 
 def test_progress(capsys):
     calibration(random_loss(0), Multinomial(), verbose=True)(0.2)
-    assert "programs" in capsys.readouterr().err
+    assert "zeta" in capsys.readouterr().err
+    steps = []
+    with tl.progress.callbacks(steps.append):
+        calibration(random_loss(0), tl.surrogates.Legendre())(0.2)
+    assert steps
+    assert all(step.label == "zeta" and 0 <= step.done <= step.total for step in steps)
 
 
 def test_entropy_forms_cover_the_polytopes():

@@ -1,5 +1,7 @@
 """Certificates that an independent search has tried to contradict, and those that one once did."""
 
+import itertools
+import time
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -13,11 +15,12 @@ from tests.parts import every_surrogate, label
 
 from taskloss.losses import CostMatrix, ZeroOne
 from taskloss.margins import Margin
-from taskloss.polytopes import Simplex
+from taskloss.polytopes import Hull, Simplex
 from taskloss.surrogates import (
     AllThresholds,
     Independent,
     Legendre,
+    MaxEntropy,
     Mixture,
     Multinomial,
     OneVsAll,
@@ -220,6 +223,25 @@ def test_bounds_at_the_time_limit_hold(surrogate):
     assert hurried.lower <= patient.value
     assert hurried.value >= patient.lower
     assert not hurried.exact
+
+
+def test_spanning_trees_are_checked_and_bounded_in_time():
+    """The 16 spanning trees of four nodes, whose entropy is found numerically: a verdict, and bounds that hold when time is up."""
+    edges = list(itertools.combinations(range(4), 2))
+    rows = np.array([np.isin(np.arange(6), some) for some in itertools.combinations(range(6), 3)], dtype=float)
+    incidence = np.array([np.eye(4)[a] - np.eye(4)[b] for a, b in edges])
+    trees = rows[[np.linalg.matrix_rank(incidence[row > 0]) == 3 for row in rows]]
+    assert len(trees) == 16
+    surrogate = MaxEntropy(Hull(trees))
+    assert check(surrogate, trees, time_limit=60).calibrated
+    loss = CostMatrix((3 - trees @ trees.T) / 3, embedding=trees)
+    start = time.process_time()
+    hurried = calibration(loss, surrogate, time_limit=0.5).exact(1 / 3)
+    assert time.process_time() - start < 20  # of half a second, on a machine that does other things
+    assert 0 < hurried.lower <= hurried.value < np.inf
+    # h is the entropy of the law over trees: the truth lies on its two-point bound or above
+    value = float(surrogate.divergence(hurried.u_prime[None], hurried.u[None])[0])
+    np.testing.assert_allclose(hurried.value, value, rtol=1e-6)
 
 
 def test_check_in_time(capsys):

@@ -41,6 +41,7 @@ from .estimators import (
 )
 from .estimators.recalibrated import Recalibrated
 from .estimators.tuned import TunedDecisionCV
+from .formulas import Formula
 from .monitoring import LossMonitor
 from .priors import estimate_prior, reweigh
 
@@ -54,6 +55,7 @@ __all__ = [
     "CostSensitiveClassifier",
     "DecodedClassifier",
     "Diagnosis",
+    "Formula",
     "KernelPredictor",
     "LossMonitor",
     "Matcher",

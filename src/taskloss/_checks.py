@@ -48,6 +48,18 @@ def check_place(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be the name or the place of a column, got {value!r}.")
 
 
+def check_columns(name: str, columns: Any, count: int) -> None:
+    """Places of columns, counted from 0, each once."""
+    if not is_list(columns) or isinstance(columns, str | bytes):
+        raise ValueError(f"{name} must be a list of columns, got {columns!r}.")
+    for column in columns:
+        check_whole(name, column, 0)
+        if column >= count:
+            raise ValueError(f"{name} has the column {column}, but X has {count}, counted from 0.")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"{name} has a column twice: {list(columns)}.")
+
+
 def check_file(file: Any) -> None:
     """A path, or something that can be read."""
     if not ((isinstance(file, str | os.PathLike) and os.fspath(file)) or hasattr(file, "read")):

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse, stats
+from sklearn.base import clone
 
 from .hypotheses.base import Hypothesis
 from .objectives import Rows
 
-__all__ = ["proportional_odds", "refuse_separated", "summary"]
+__all__ = ["likelihood_ratio", "proportional_odds", "refuse_separated", "summary"]
 
 _BLOCK = 1 << 13  # rows in a block
 _FAR = 0.02  # standard errors from the minimum beyond which a fit is refused
@@ -84,13 +85,66 @@ def summary(
     return pandas.DataFrame(table, index=design.names)
 
 
-def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
-    """Brant's tests of proportional odds: Wald tests that the logistic regressions of Y > j have equal coefficients.
+def likelihood_ratio(
+    smaller: Any, larger: Any, X: Any, y: Any, sample_weight: Any = None, *, X_smaller: Any = None
+) -> Any:
+    """The likelihood-ratio test of two nested fits without a penalty, such as proportional odds within partial ones.
+
+    Parameters
+    ----------
+    smaller, larger : fitted models as `summary` takes them, whose surrogates are the same likelihood. That every law of the
+        first is one of the second is the caller's word, as far as the likelihoods do not contradict it.
+    X, y, sample_weight : the data of the fits. Weights are frequencies.
+    X_smaller : the columns of the smaller fit, where they are not those of X.
+
+    Returns
+    -------
+    pandas.DataFrame with a row for each fit: parameters, log-likelihood, AIC; and for the larger one statistic, degrees of freedom, p.
+
+    Notes
+    -----
+    Twice the gain in log-likelihood is chi-square under the smaller model, with as many degrees of freedom as it has parameters less.
+    """
+    pandas = _pandas()
+    table = []
+    for name, model, columns in (("smaller", smaller, X if X_smaller is None else X_smaller), ("larger", larger, X)):
+        problem = _problem(model, columns, y, sample_weight)
+        if not problem.risk.surrogate.likelihood:
+            raise ValueError(f"{name} was fitted by {problem.risk.surrogate!r}, which is no likelihood.")
+        design = _Design(problem)
+        hessian, gradient, _ = design.hessian_and_gradients(None, "hessian")
+        _check_minimum(gradient, _inverse(hessian, design.names))
+        value = -float(problem.risk.value_and_gradient(design.scores())[0].sum()) * problem.total
+        table.append((problem.risk.surrogate, len(design.names), value))
+    (first, few, low), (second, many, high) = table
+    if first != second or few >= many or high < low - 1e-6 * abs(low):
+        raise ValueError(
+            f"smaller must be nested in larger: it has {few} parameters of {first!r} and the log-likelihood {low:.6g}, the other {many} of "
+            f"{second!r} and {high:.6g}."
+        )
+    statistic, nan = max(2 * (high - low), 0.0), float("nan")
+    return pandas.DataFrame(
+        {
+            "parameters": [few, many],
+            "log-likelihood": [low, high],
+            "AIC": [2 * few - 2 * low, 2 * many - 2 * high],
+            "statistic": [nan, statistic],
+            "degrees of freedom": [nan, many - few],
+            "p": [nan, stats.chi2.sf(statistic, many - few)],
+        },
+        index=["smaller", "larger"],
+    )
+
+
+def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None, *, method: str = "brant") -> Any:
+    """Tests of proportional odds: that the coefficients of Y > j are the same for all thresholds j.
 
     Parameters
     ----------
     model : a fitted `OrdinalClassifier` with the cumulative logit, alpha=0 and shared weights, on three labels or more.
     X, y, sample_weight : the data of the fit.
+    method : "brant", Wald tests between the logistic regressions of Y > j; or "likelihood-ratio", tests against fits in which a column,
+        or all, are nominal, as R's nominal_test makes them, for any link. NaN where the labels are separated in such a fit.
 
     Returns
     -------
@@ -108,8 +162,12 @@ def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     Brant, Assessing proportionality in the proportional odds model for ordinal logistic regression, 1990.
     """
     pandas = _pandas()
+    if not isinstance(method, str) or method not in ("brant", "likelihood-ratio"):
+        raise ValueError(f"method must be 'brant' or 'likelihood-ratio', got {method!r}.")
     problem = _problem(model, X, y, sample_weight)
     surrogate, labels = problem.risk.surrogate, model.labels_.size
+    if method == "likelihood-ratio":
+        return _nominal_tests(problem, X, y, sample_weight)
     if not (surrogate.ordered and surrogate.odds and model.hypothesis_.shares_weights and labels > 2):
         raise ValueError(
             "Proportional odds are those of the cumulative logit with shared weights on three labels or more: fit "
@@ -118,6 +176,26 @@ def proportional_odds(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     rows = _brant(problem, _Design(problem).names[: problem.X.shape[1]])
     table = {name: (value, count, stats.chi2.sf(value, count)) for name, (value, count) in rows.items()}
     return pandas.DataFrame.from_dict(table, orient="index", columns=["statistic", "degrees of freedom", "p"])
+
+
+def _nominal_tests(problem: _Problem, X: Any, y: Any, sample_weight: Any) -> Any:
+    model, d = problem.model, problem.X.shape[1]
+    if not (problem.risk.surrogate.ordered and model.hypothesis_.shares_weights and hasattr(model, "nominal")):
+        raise ValueError(
+            "model must be an OrdinalClassifier with a cumulative link, alpha=0 and shared weights, which nominal columns are tested against."
+        )
+    names, rows = _Design(problem).names[:d], {}
+    for name, columns in [("all", list(range(d))), *((name, [c]) for c, name in enumerate(names))]:
+        try:
+            larger = clone(model).set_params(nominal=columns).fit(X, y, sample_weight=sample_weight)
+            found = likelihood_ratio(model, larger, X, y, sample_weight).loc["larger"]
+            rows[name] = found["statistic"], int(found["degrees of freedom"]), found["p"]
+        except ValueError as refusal:
+            if "separate the labels" not in str(refusal):
+                raise
+            rows[name] = np.nan, len(columns) * (problem.risk.n_scores - 1), np.nan
+    names_of = ["statistic", "degrees of freedom", "p"]
+    return _pandas().DataFrame.from_dict(rows, orient="index", columns=names_of)
 
 
 def _brant(problem: _Problem, names: list[str]) -> dict[str, tuple[float, int]]:
@@ -181,8 +259,8 @@ def _problem(model: Any, X: Any, y: Any, sample_weight: Any) -> _Problem:
 class _Design:
     """Free parameters of a fit: their names, estimates, and the derivative of scores in them.
 
-    Shared weights: (w, thresholds), v = x w + b. Otherwise a column (w, b) for each free score: a softmax is invariant
-    to a shift of all scores, and its first score is the reference.
+    Shared weights: (w, thresholds), v = x w + b; where some columns are nominal, their weights in v_j come in between. Otherwise a column
+    (w, b) for each free score: a softmax is invariant to a shift of all scores, and its first score is the reference.
     """
 
     def __init__(self, problem: _Problem):
@@ -192,13 +270,19 @@ class _Design:
         d, labels = problem.X.shape[1], [str(label) for label in model.labels_.classes]
         names = getattr(model, "feature_names_in_", None)
         columns = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
-        self.shared = model.hypothesis_.shares_weights
+        self.shared, self.own = model.hypothesis_.shares_weights, model.hypothesis_.own
         k = problem.risk.n_scores
+        self.ties = None if self.own is None else _ties(model.hypothesis_, d, k)
         self.free = slice(1, None) if k == len(labels) and not self.shared else slice(None)
         # a cumulative link's score F^-1(P(Y <= j)) = <theta, x> + b_j falls as labels rise: w = -theta
         self.sign = -1.0 if surrogate.ordered else 1.0
         self.logistic = surrogate.odds
-        if self.shared or k == 1:
+        if self.own is not None:
+            cuts, own = [f"{a}|{b}" for a, b in pairwise(labels)], self.own.tolist()
+            each = [f"{cut}: {columns[c]}" for c in own for cut in cuts]
+            self.names = [name for c, name in enumerate(columns) if c not in own] + each + cuts
+            self.is_slope = np.arange(len(self.names)) < len(self.names) - k
+        elif self.shared or k == 1:
             cuts = [f"{a}|{b}" for a, b in pairwise(labels)] if self.shared else ["intercept"]
             self.names = columns + cuts
             self.is_slope = np.arange(len(self.names)) < d
@@ -209,17 +293,25 @@ class _Design:
 
     def estimates(self) -> np.ndarray:
         d = self.problem.X.shape[1]
+        if self.ties is not None:
+            theta = np.asarray(self.problem.model.theta_, dtype=float)[:, 0]
+            return self.sign * np.where(self.is_slope, theta, -theta)
         if self.shared:
             # P(Y <= j) = F(threshold - <w, x>); scores of all-thresholds are those of P(Y > j), with the opposite sign
             return np.concatenate([self.sign * self.theta[:d, 0], -self.sign * self.theta[d:, 0]])
         free = self.theta[:, self.free] - (self.theta[:, :1] if self.free.start else 0.0)
         return self.sign * free.T.ravel() if self.problem.risk.n_scores > 1 else free[:, 0]
 
+    def scores(self) -> np.ndarray:
+        """The scores of all examples."""
+        model = self.problem.model
+        return np.ascontiguousarray(model.hypothesis_.predict(model.theta_, self.problem.X))
+
     def hessian_and_gradients(self, groups: Any, covariance: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """H and the gradient of the summed loss, and gradients by example or by cluster, with respect to `estimates`."""
         problem, p = self.problem, len(self.names)
         X, risk, n = problem.X, problem.risk, len(problem.X)
-        v = np.ascontiguousarray(problem.model.hypothesis_.predict(problem.model.theta_, X))
+        v = self.scores()
         scaled = risk.weights * problem.total
         hessian = np.zeros((p, p))
         sandwich = covariance == "sandwich" or groups is not None
@@ -260,14 +352,22 @@ class _Design:
         for a in range(k):
             for b in range(k):
                 out[a, :, b] = (Z * M[:, a, b, None]).T @ Z
-        return out.reshape(k * (d + 1), k * (d + 1))
+        out = out.reshape(k * (d + 1), k * (d + 1))
+        return out if self.ties is None else self._tied(self._tied(out).T)
+
+    def _tied(self, derivatives: np.ndarray) -> np.ndarray:
+        """Derivatives in the estimates of a fit that shares some weights, from those in the weights of each score."""
+        assert self.ties is not None
+        return (derivatives @ self.ties) * np.where(self.is_slope, self.sign, -self.sign)
 
     def _assemble_gradient(self, Z: np.ndarray, dv: np.ndarray) -> np.ndarray:
         d = Z.shape[1] - 1
         if self.shared:
             return np.hstack([self.sign * dv.sum(1, keepdims=True) * Z[:, :d], -self.sign * dv])
-        sign = self.sign if dv.shape[1] > 1 else 1.0
-        return sign * (dv[:, self.free, None] * Z[:, None, :]).reshape(len(Z), -1)
+        each = (dv[:, self.free, None] * Z[:, None, :]).reshape(len(Z), -1)
+        if self.ties is not None:
+            return self._tied(each)
+        return self.sign * each if dv.shape[1] > 1 else each
 
 
 def _check_minimum(gradient: np.ndarray, inverse: np.ndarray) -> None:
@@ -307,16 +407,28 @@ def refuse_separated(hypothesis: Hypothesis, X: Any, risk: Rows) -> None:
     for label in range(codes.max() + 1):
         place[few[codes[few] == label]] = np.arange((codes == label).sum())
     few = np.argsort(place, kind="stable")[:size]
-    if _separated(Z[few], risk, few, hypothesis.shares_weights) and (
-        len(few) == len(Z) or _separated(Z, risk, np.arange(len(Z)), hypothesis.shares_weights)
-    ):
+    ties = _ties(hypothesis, X.shape[1], risk.n_scores)
+    if _separated(Z[few], risk, few, ties) and (len(few) == len(Z) or _separated(Z, risk, np.arange(len(Z)), ties)):
         raise ValueError(
             "The features separate the labels, so that without a penalty the coefficients would grow without bound: use alpha above zero, or leave out the "
             "columns that tell labels apart by themselves."
         )
 
 
-def _separated(Z: np.ndarray, risk: Rows, rows: np.ndarray, shared: bool) -> bool:
+def _ties(hypothesis: Hypothesis, d: int, k: int) -> sparse.csr_matrix | None:
+    """The map from the parameters of a fit that shares weights, as theta has them, to those of one that shares none, score by score."""
+    if not hypothesis.shares_weights and hypothesis.own is None:
+        return None
+    own = np.zeros(0, dtype=int) if hypothesis.own is None else hypothesis.own
+    shared = np.setdiff1d(np.arange(d), own)
+    scores = np.arange(k) * (d + 1)
+    rows = np.concatenate([(shared[:, None] + scores).ravel(), (np.append(own, d)[:, None] + scores).ravel()])
+    columns = np.concatenate([np.repeat(np.arange(len(shared)), k), len(shared) + np.arange((len(own) + 1) * k)])
+    shape = (d + 1) * k, len(shared) + (len(own) + 1) * k
+    return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
+
+
+def _separated(Z: np.ndarray, risk: Rows, rows: np.ndarray, ties: sparse.csr_matrix | None) -> bool:
     """Whether max sum_c min(a_c, 1) > 0 over parameters in a box, a_c >= 0 the slack of constraint c on the scores."""
     phi, d, k = np.asarray(risk.targets[rows], dtype=float), Z.shape[1] - 1, risk.n_scores
     if risk.surrogate.ordered:  # labels are rows of the identity: v_y >= 0 and v_{y-1} <= 0
@@ -328,12 +440,9 @@ def _separated(Z: np.ndarray, risk: Rows, rows: np.ndarray, shared: bool) -> boo
     blocks = []
     if asks:
         for here, j, side in asks:
-            part = np.zeros((int(here.sum()), d + k if shared else (d + 1) * k))
-            if shared:
-                part[:, :d], part[:, d + j] = side * Z[here, :d], side
-            else:
-                part[:, j * (d + 1) : (j + 1) * (d + 1)] = side * Z[here]
-            blocks.append(part)
+            part = np.zeros((int(here.sum()), (d + 1) * k))
+            part[:, j * (d + 1) : (j + 1) * (d + 1)] = side * Z[here]
+            blocks.append(part if ties is None else part @ ties)
     else:
         labels = phi.argmax(1)
         for c in range(1, k):

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._checks import check_columns, is_list
+
 
 class _Entries(NamedTuple):
     """The entries of all positions in turn: the code and value of each, what the codes name, and how many a position has."""
@@ -145,3 +147,17 @@ def is_names(position: Any) -> bool:
 
 def _text(name: Hashable) -> Any:
     return name.decode(errors="replace") if isinstance(name, bytes) else name
+
+
+def column_places(name: str, columns: Any, names: Any, count: int) -> tuple[int, ...]:
+    """The places of columns that are given by name or place."""
+    if isinstance(columns, str) or not is_list(columns):
+        raise ValueError(f"{name} must be a list of columns, got {columns!r}.")
+    known = [] if names is None else list(names)
+    for column in columns:
+        if isinstance(column, str) and column not in known:
+            listed = f"those of X are {known}" if known else "X has none: pass a data frame, or places"
+            raise ValueError(f"{name} has the name {column!r}, but {listed}.")
+    places = [known.index(column) if isinstance(column, str) else column for column in columns]
+    check_columns(name, places, count)
+    return tuple(int(place) for place in places)

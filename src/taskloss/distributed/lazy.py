@@ -69,7 +69,7 @@ def scored(method: Callable[..., Any], model: Any, given: dict[str, Any], weigh:
         weight = weigh(model, parts)
         return np.array([weight * method(model, **parts) if weight > 0 else 0.0, weight])
 
-    sums = tree(_tasks(method, work, model, given, np.zeros(2)))
+    sums = tree(_tasks(method, work, model, given, np.zeros(2)))[0]
     mean = delayed(lambda found: found[0] / found[1], pure=False)(
         sums, dask_key_name=f"taskloss-score-{uuid.uuid4().hex}"
     )

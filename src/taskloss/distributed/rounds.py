@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
-from collections.abc import Callable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import dask.config
-from dask.base import compute, persist
+from dask.base import annotate, compute, persist
 from dask.delayed import delayed
 
 from .._blas import serial_blas
 from ..parallel import total_of
 
 _FAN_IN = 8  # sums that a task of the tree adds up
-_SENT_BYTES = 1 << 20  # arguments above it go to all workers by themselves, those below it with the graph
+_SMALL_BYTES = 1 << 20  # of all copies of a round's arguments, up to which they go beside the tasks
 _ATTEMPTS = 3  # rounds that are tried again where what was sent is lost with its worker
 _HELD = 0.4  # share of the memory that shares may take, beside what is made of them
 
@@ -59,11 +62,12 @@ class Cluster:
         """Whether so many bytes are worth holding in memory between rounds."""
         return size <= _HELD * self.memory
 
-    def compute(self, value: Any) -> Any:
-        """The values of some Delayed; what a task raises is raised here, and a lost scheduler is told in one sentence."""
+    def compute(self, make: Callable[[], Any]) -> Any:
+        """The values of the tasks that `make` names; what a task raises is raised here, and a lost scheduler is told in one sentence."""
         for attempt in range(_ATTEMPTS):
             try:
-                return compute(value)[0]
+                with _large_graphs():
+                    return compute(make())[0]
             except Exception as error:
                 if self.client is None or not _is_loss(error):
                     raise
@@ -90,16 +94,53 @@ class Cluster:
             return False
         return True
 
+    def places(self, groups: list[Any]) -> list[str] | None:
+        """A worker for each group of tasks, as many for each as its threads, where most of the group's inputs lie already."""
+        if self.client is None:
+            return None
+        from distributed.client import futures_of
+
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            return None
+        room = {name: -(-len(groups) * worker["nthreads"] // self.threads) for name, worker in workers.items()}
+        inputs = [{future.key for future in futures_of(group)} for group in groups]
+        held = self.client.who_has(futures_of(groups)) if any(inputs) else {}
+        here = [Counter(name for key in keys for name in held.get(key, ())) for keys in inputs]
+        chosen: dict[int, str] = {}
+        for i in sorted(range(len(groups)), key=lambda i: -max(here[i].values(), default=0)):
+            free = [name for name in room if room[name] > 0]
+            chosen[i] = max(free, key=lambda name: (here[i][name], room[name]))
+            room[chosen[i]] -= 1
+        return [chosen[i] for i in range(len(groups))]
+
     def persist(self, items: list[Any]) -> list[Any]:
         """The same values, made where they will lie."""
-        return list(persist(*items))
+        with _large_graphs():
+            return list(persist(*items))
 
-    def sent(self, values: tuple[Any, ...]) -> Any:
-        """Arguments of all tasks of a round, sent once."""
-        name = f"taskloss-parameters-{uuid.uuid4().hex}"
-        if self.client is not None and sum(getattr(v, "nbytes", 0) for v in values) > _SENT_BYTES:
-            return delayed(self.client.scatter([values], broadcast=True, hash=False)[0])
-        return delayed(_Literal(values), pure=False)(dask_key_name=name)
+    def sent(self, values: tuple[Any, ...], tasks: int, lasting: bool) -> Any:
+        """Arguments of all tasks of a round: beside each task where they are small; else once, to all workers.
+
+        lasting: as a task of their own, which a worker that comes later can make again.
+        """
+        if self.client is None or self.small(values, tasks):
+            return _Sent(values)
+        if lasting:
+            return delayed(_Sent(values), name=f"taskloss-parts-{uuid.uuid4().hex}", traverse=False)
+        return delayed(self.client.scatter([_Sent(values)], broadcast=True, hash=False)[0])
+
+    def small(self, values: tuple[Any, ...], tasks: int) -> bool:
+        """Whether so many copies cost less than one more way between processes."""
+        return tasks * sum(getattr(value, "nbytes", 0) for value in values) <= _SMALL_BYTES
+
+
+@contextlib.contextmanager
+def _large_graphs() -> Iterator[None]:
+    """Graphs hold what workers that come later need, and Dask warns of their size."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        yield
 
 
 def _is_loss(error: Exception) -> bool:
@@ -113,14 +154,11 @@ def _is_loss(error: Exception) -> bool:
     return isinstance(error, kinds) or type(error).__name__ in ("FuturesCancelledError", "ClosedClientError")
 
 
-class _Literal:
-    """A task that gives what it was made with: lost with a worker, it is there again."""
+class _Sent:
+    """Arguments as they are: Dask looks into tuples, and not into these."""
 
-    def __init__(self, value: Any):
-        self.value = value
-
-    def __call__(self) -> Any:
-        return self.value
+    def __init__(self, values: tuple[Any, ...] = ()):
+        self.values = values
 
 
 class Shares:
@@ -136,40 +174,58 @@ class Shares:
     def __len__(self) -> int:
         return len(self.items)
 
-    def made(self, name: str, work: Callable[..., Any], *arguments: Any, held: bool | None = None) -> Self:
-        tasks = self._tasks(name, work, arguments, None)
+    def made(
+        self,
+        name: str,
+        work: Callable[..., Any],
+        *arguments: Any,
+        held: bool | None = None,
+        places: list[str] | None = None,
+    ) -> Self:
+        """places: workers on which to make them, if these are there."""
+        tasks = self._tasks(name, work, arguments, None, True, places)
         return type(self)(self.cluster, tasks, self.held if held is None else held)
 
     def each(self, name: str, work: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None) -> list[Any]:
-        return self.cluster.compute(self._tasks(name, work, arguments, own))
+        return self.cluster.compute(lambda: self._tasks(name, work, arguments, own))
 
     def sum(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
-        return self.cluster.compute(tree(self._tasks(name, work, arguments, None)))
+        small = self.cluster.small(arguments, len(self))  # then their sums are, and the last are added here
+        return total_of(self.cluster.compute(lambda: tree(self._tasks(name, work, arguments, None), not small)))
 
     def _tasks(
-        self, name: str, work: Callable[..., Any], arguments: tuple[Any, ...], own: Sequence[Any] | None
+        self,
+        name: str,
+        work: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        own: Sequence[Any] | None,
+        lasting: bool = False,
+        places: list[str] | None = None,
     ) -> list[Any]:
         call, token = delayed(_run, pure=False), uuid.uuid4().hex
-        sent = self.cluster.sent(arguments) if arguments else ()
-        mine = [()] * len(self.items) if own is None else [None if one is None else (one,) for one in own]
-        return [
-            None if one is None else call(work, item, one, sent, dask_key_name=f"{name}-{token}-{i}")
-            for i, (item, one) in enumerate(zip(self.items, mine, strict=True))
-        ]
+        sent = self.cluster.sent(arguments, len(self), lasting)
+        mine = [_Sent()] * len(self.items) if own is None else [None if one is None else _Sent((one,)) for one in own]
+        tasks = []
+        for i, (item, one) in enumerate(zip(self.items, mine, strict=True)):
+            at = {} if places is None else {"workers": [places[i]], "allow_other_workers": True}
+            with annotate(**at):
+                key = f"{name}-{token}-{i}"
+                tasks.append(None if one is None else call(work, item, one, sent, dask_key_name=key))
+        return tasks
 
 
-def tree(parts: list[Any]) -> Any:
-    """The sum of the values of some Delayed, in a tree of tasks."""
+def tree(parts: list[Any], whole: bool = True) -> list[Any]:
+    """The sum of the values of some Delayed, in a tree of tasks: one, or where not `whole` the few of its last level."""
     add, token = delayed(total_of, pure=False), uuid.uuid4().hex
     level = 0
-    while len(parts) > 1 or level == 0:
+    while len(parts) > (1 if whole else _FAN_IN) or (whole and level == 0):
         groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
         parts = [add(group, dask_key_name=f"taskloss-sum-{token}-{level}-{i}") for i, group in enumerate(groups)]
         level += 1
-    return parts[0]
+    return parts
 
 
-def _run(work: Callable[..., Any], item: Any, own: tuple[Any, ...], sent: tuple[Any, ...]) -> Any:
+def _run(work: Callable[..., Any], item: Any, own: _Sent, sent: _Sent) -> Any:
     """A task has one thread: the tasks beside it have the others."""
     with serial_blas():
-        return work(item, *own, *sent)
+        return work(item, *own.values, *sent.values)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..data.base import Translator
+from ..data.features import column_places
 from ..data.labels import labels_for, listed_by
 from ..hypotheses.base import Hypothesis
+from ..hypotheses.linear import Linear
+from ..hypotheses.partial import PartialThresholds
 from ..hypotheses.thresholds import Thresholds
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
@@ -66,6 +69,8 @@ class OrdinalClassifier(TaskLossEstimator):
         "all-thresholds" or "cumulative-link", or any that fits the loss.
     shared : bool, default True
         All thresholds share one weight vector (proportional odds); without, each has its own.
+    nominal : list of str or int, optional
+        Columns, by name or place, that have a weight for each threshold while the others share theirs (partial proportional odds).
     order : list, optional
         The labels, lowest first.
     hypothesis, alpha, solver, tol, max_iter, class_weight, warm_start, verbose : as in `TaskLossEstimator`
@@ -90,6 +95,7 @@ class OrdinalClassifier(TaskLossEstimator):
         hypothesis: Any = "linear",
         *,
         shared: bool = True,
+        nominal: Any = None,
         order: Any = None,
         alpha: Any = None,
         solver: Any = "auto",
@@ -101,12 +107,22 @@ class OrdinalClassifier(TaskLossEstimator):
     ):
         keep(self, locals())
 
-    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
-        hypothesis = super()._make_hypothesis(loss, surrogate)
+    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate, features: dict[str, Any]) -> Hypothesis:
+        hypothesis = super()._make_hypothesis(loss, surrogate, features)
         # Only thresholds, one fewer than the labels, have a direction in common; the scores of a multinomial model do
         # not.
         scores = loss.polytope.size if surrogate.size is None else surrogate.size
         thresholds = scores == len(loss.labels()) - 1
+        if self.nominal is not None:
+            if not (self.shared and thresholds and type(hypothesis) is Linear):
+                raise ValueError(
+                    "nominal names columns whose weight differs by threshold, beside those with one for all: it needs shared=True, "
+                    "hypothesis='linear' and a surrogate with thresholds, 'cumulative-link' or 'all-thresholds'."
+                )
+            places = column_places(
+                "nominal", self.nominal, features.get("feature_names_in_"), features["n_features_in_"]
+            )
+            return PartialThresholds(places, hypothesis.fit_intercept, device=hypothesis.device)
         return Thresholds(hypothesis) if self.shared and thresholds and not hypothesis.shares_weights else hypothesis
 
     def _order(self) -> Any:

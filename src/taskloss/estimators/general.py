@@ -137,7 +137,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         if len(codes) != X.shape[0]:
             raise ValueError(f"X and y have different lengths: {X.shape[0]} and {len(codes)}.")
         weights = self._weights(sample_weight, codes, labels)
-        loss, surrogate, hypothesis = self._bound_parts(loss, labels, codes)
+        loss, surrogate, hypothesis = self._bound_parts(loss, labels, codes, features)
         hypothesis = hypothesis.bind(X, weights)
         phi = loss.phi(codes, dtype=np.int8 if loss.integral_phi else float)
         risk = Rows(surrogate, phi, weights)
@@ -180,10 +180,12 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
         return summary(self, X, y, sample_weight, covariance=covariance, groups=groups, level=level)
 
-    def _bound_parts(self, loss: Loss, labels: Translator, codes: np.ndarray) -> tuple[Loss, Surrogate, Hypothesis]:
+    def _bound_parts(
+        self, loss: Loss, labels: Translator, codes: np.ndarray, features: dict[str, Any]
+    ) -> tuple[Loss, Surrogate, Hypothesis]:
         """The parts with their sizes, which codes that show every label tell; the hypothesis is not bound to inputs yet."""
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size).bind_codes(codes))
-        hypothesis = self._make_hypothesis(loss, surrogate)
+        hypothesis = self._make_hypothesis(loss, surrogate, features)
         if surrogate.ordered and not hypothesis.fit_intercept:
             raise ValueError(f"{surrogate!r} needs thresholds of its own: use a hypothesis with fit_intercept=True.")
         return loss, surrogate, hypothesis
@@ -197,7 +199,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         labels.check(listed_by(loss, self._order(), name))
         return labels
 
-    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate) -> Hypothesis:
+    def _make_hypothesis(self, loss: Loss, surrogate: Surrogate, features: dict[str, Any]) -> Hypothesis:
         return Hypothesis.resolve(self.hypothesis).current()
 
     def _order(self) -> Any:

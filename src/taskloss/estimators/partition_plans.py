@@ -53,7 +53,7 @@ class RowsPlan(Plan):
         y, loss = together(list(shown)), face._make_loss()
         labels = face._make_labels(loss, y)
         codes = labels.encode(y)
-        self.loss, self.surrogate, self.hypothesis = face._bound_parts(loss, labels, codes)
+        self.loss, self.surrogate, self.hypothesis = face._bound_parts(loss, labels, codes, features[0])
         self.labels, self.features, self.dtype = labels, features[0], np.result_type(*dtypes)
         self.total, shares, self.per_class = sum(survey.weight for survey in surveys), None, None
         if codes.ndim == 1:

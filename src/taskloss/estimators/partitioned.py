@@ -163,7 +163,8 @@ def _shares(plan: Plan, tables: Any, surveys: list[Survey]) -> Any:
     middle = (np.cumsum(sizes) - sizes / 2) / max(sizes.sum(), 1.0)
     share_of = np.minimum((middle * count).astype(int), count - 1) if held else np.arange(count)
     groups = [[tables.items[i] for i in np.flatnonzero(share_of == share)] for share in np.unique(share_of)]
-    return Shares(cluster, groups, held=False).made("taskloss-read", _read, plan, held=held)
+    places = cluster.places(groups) if held else None
+    return Shares(cluster, groups, held=False).made("taskloss-read", _read, plan, held=held, places=places)
 
 
 def _read(tables: list[tuple[Any, ...]], plan: Plan) -> Share:

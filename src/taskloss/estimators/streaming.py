@@ -160,8 +160,8 @@ class Streaming(Averaging):
             labels.check()
         loss, surrogate = self._match(loss.bind_names(labels.classes).bind(labels.size))  # type: ignore[attr-defined]
         surrogate.check_single_steps()
-        hypothesis = self._make_hypothesis(loss, surrogate)  # type: ignore[attr-defined]
-        X, found = check_features(self, X, hypothesis)
+        X, found = check_features(self, X, Hypothesis.resolve(self.hypothesis))  # type: ignore[attr-defined]
+        hypothesis = self._make_hypothesis(loss, surrogate, found)  # type: ignore[attr-defined]
         found |= {"loss_": loss, "surrogate_": surrogate, "labels_": labels}
         risk = Rows(surrogate, loss.phi(labels.encode(y)[:1]), np.ones(1))
         return open_stream(self._stream_solver(n_samples), hypothesis, X, risk.n_scores, found)

@@ -171,6 +171,11 @@ class Hypothesis(Part):
         """Whether all scores share one column of weights and differ by their constants alone."""
         return False
 
+    @property
+    def own(self) -> np.ndarray | None:
+        """The columns that each score weighs by itself, where scores share the weights of the others; None elsewhere."""
+        return None
+
     def width(self, inputs: int) -> int:
         """How many features are made of so many inputs."""
         return inputs

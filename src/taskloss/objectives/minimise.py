@@ -42,7 +42,8 @@ class Options:
 
 def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float) -> Any:
     """The function of theta that `minimise` minimises; the hypothesis is bound to the inputs."""
-    return risk.kept_ordered(hypothesis.shares_weights).penalised(hypothesis, inputs, alpha)
+    # Without a penalty the fit is maximum likelihood, which a barrier would bias: it keeps the gap around each label open itself.
+    return risk.kept_ordered(hypothesis.shares_weights or alpha == 0).penalised(hypothesis, inputs, alpha)
 
 
 class Path:

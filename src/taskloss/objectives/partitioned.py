@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -22,7 +22,8 @@ from .scores import ScoreRisk
 Array = Any
 Share = list[tuple[Inputs, ScoreRisk]]  # what lies together: the examples of some partitions, and their risk
 
-_MOMENTS_ROWS = 1 << 12  # rows from which second moments are estimated where features are too many for all of them
+_MOMENTS_ROWS = 1 << 12  # rows from which second moments are estimated, where a guess will do
+_MOMENTS_EACH = 16  # but for each feature at least so many
 
 
 class Partitions(Protocol):
@@ -113,9 +114,10 @@ class PartitionedRisk(Penalised):
     def _moments(self) -> Moments:
         if self.hypothesis.whitened:
             return self.hypothesis.moments(self.inputs, np.ones(1))
-        if self.hypothesis.width(self.inputs.shape[1]) <= MOMENTS_LIMIT:
+        d = self.hypothesis.width(self.inputs.shape[1])
+        if d <= MOMENTS_LIMIT and squares_of(self.hypothesis, self.risk):  # of which they are all that a solver needs
             return self._exact_moments()
-        inputs, risk = self._sampled(_MOMENTS_ROWS)
+        inputs, risk = self._sampled(max(_MOMENTS_ROWS, _MOMENTS_EACH * min(d, MOMENTS_LIMIT)))
         return self.hypothesis.moments(inputs, risk.row_weights / risk.row_weights.sum(), self.executor)
 
     def _exact_moments(self) -> Moments:
@@ -158,9 +160,25 @@ def totals(share: Share) -> Totals:
     return Totals(*map(total_of, zip(*found, strict=True))) if found else Totals(0, 0, 0.0, 0, 0.0, None)
 
 
-def _problems(share: Share, hypothesis: Hypothesis, like: ScoreRisk, compiled: bool) -> list[PenalisedRisk]:
+class Lot(list[Any]):
+    """Objects that say how many bytes they hold: schedulers move what seems small."""
+
+    size = 0
+
+    @classmethod
+    def of(cls, items: Iterable[Any], size: int) -> Lot:
+        lot = cls(items)
+        lot.size = size
+        return lot
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.size
+
+
+def _problems(share: Share, hypothesis: Hypothesis, like: ScoreRisk, compiled: bool) -> Lot:
     executor = Executor(1, compiled)
-    return [PenalisedRisk(hypothesis, x, risk.in_form_of(like), 0.0, executor, part=True) for x, risk in share]
+    found = (PenalisedRisk(hypothesis, x, risk.in_form_of(like), 0.0, executor, part=True) for x, risk in share)
+    return Lot.of(found, sum(x.dtype.itemsize * _entries(x) for x, _ in share))
 
 
 def _constants(problems: list[PenalisedRisk]) -> Any:
@@ -171,8 +189,8 @@ def _slopes(problems: list[PenalisedRisk], coefficients: Array) -> Any:
     return total_of(p.slopes(coefficients) for p in problems)
 
 
-def _products(problems: list[PenalisedRisk], coefficients: Array) -> list[Callable[[Array], Array]]:
-    return [p.products(coefficients) for p in problems]
+def _products(problems: Lot, coefficients: Array) -> Lot:
+    return Lot.of([p.products(coefficients) for p in problems], problems.size)
 
 
 def _product(maps: list[Callable[[Array], Array]], d: Array) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT
 from ..parallel import Executor
-from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction
+from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .scores import Curvature, ScoreRisk
 
 Array = Any
@@ -50,11 +50,11 @@ class Penalised(ABC):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
         self.separable = risk.separable and hypothesis.separable
         self.corrects = (
-            not (self.separable or hypothesis.shares_weights or hypothesis.whitened)
+            not (self.separable or hypothesis.shares_weights or hypothesis.whitened or hypothesis.own is not None)
             and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
         )
         dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
-        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely)
+        self.blocks = hypothesis.whitened or (dense and risk.cuts_freely and hypothesis.own is None)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
 
     @cached_property
@@ -209,7 +209,10 @@ class Penalised(ABC):
             moments = hypothesis.moments(inputs, weights, self.executor)
         else:
             moments = self._moments()
-        apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        if hypothesis.own is None:
+            apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+        else:
+            apply = partly_shared(moments, mean, self.alpha, hypothesis.own, hypothesis.fit_intercept)
         if varies and curvature.matrices.ndim == 3 and self.corrects:
             # An evaluation costs work k multiplications, and the Hessian of q directions over m rows m (k q)^2.
             budget = _CORRECTION_EVALUATIONS * self.work / (len(weights) * k)

@@ -91,6 +91,30 @@ def _shared_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fit_i
     return lambda g: inverse @ g
 
 
+def partly_shared(
+    moments: Moments, curvature: np.ndarray, alpha: float, own: np.ndarray, fit_intercept: bool
+) -> Preconditioner:
+    """`kronecker` where scores share the weights of all features but those of `own`, whose theta comes after the shared one."""
+    if moments.squares is not None:  # too many features for their second moments
+        return lambda g: g
+    A = np.diag(curvature) if curvature.ndim == 1 else curvature
+    mean, d, k = moments.mean * fit_intercept, len(moments.mean), len(A)
+    second = np.block([[moments.second, mean[:, None]], [mean[None], np.ones((1, 1))]])
+    shared, each = np.setdiff1d(np.arange(d), own), np.append(own, d)
+    s, r = len(shared), len(own)
+    hessian = np.block(
+        [
+            [A.sum() * second[np.ix_(shared, shared)], np.kron(second[np.ix_(shared, each)], A.sum(0)[None])],
+            [np.kron(second[np.ix_(each, shared)], A.sum(1)[:, None]), np.kron(second[np.ix_(each, each)], A)],
+        ]
+    )
+    diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
+    diagonal[: s + r * k] += max(alpha, _LEAST * float(diagonal.mean()))
+    diagonal[s + r * k :] += 1e-10 * float(diagonal.sum())
+    inverse = np.linalg.pinv(hessian, hermitian=True, rcond=1e-14)
+    return lambda g: inverse @ g
+
+
 def low_rank_correction(
     apply: Preconditioner,
     theta: np.ndarray,

@@ -234,7 +234,11 @@ class Rows(ScoreRisk):
         product = self.surrogate.hessian(v, self.moments(float))
         if self.separable:
             return Curvature(self.weights, product(np.ones_like(v)))
-        return Curvature(self.weights, np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(k)], axis=1))
+        matrices = np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(k)], axis=1)
+        if not self.surrogate.convex:  # preconditioners are positive definite
+            values, vectors = np.linalg.eigh(matrices)
+            matrices = (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
+        return Curvature(self.weights, matrices)
 
 
 def evenly(n: int, rows: int) -> Any:

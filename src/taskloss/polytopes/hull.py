@@ -139,5 +139,8 @@ class Hull(Polytope):
         return points.min(0), points.max(0)
 
     def vertices(self) -> np.ndarray:
+        points = self.points
+        if isinstance(points, np.ndarray) and points.dtype == float and points.ndim == 2 and np.isfinite(points).all():
+            return points  # asked for in every pass: the whole check would take most of it
         with said_of("points", "be rows of numbers"):
             return check_array(self.points, dtype=float, input_name="points")

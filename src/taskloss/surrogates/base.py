@@ -53,6 +53,11 @@ class Surrogate(Part):
         return True
 
     @property
+    def convex(self) -> bool:
+        """Whether S is convex in v."""
+        return True
+
+    @property
     def likelihood(self) -> bool:
         """Whether S(v, phi(y)) is minus the logarithm of a probability of y, so that inverse Hessians are covariances."""
         return False
@@ -185,9 +190,13 @@ class Surrogate(Part):
             raise ValueError("check needs phi: an array with one row per label, or a loss.")
         bound = self if loss is None else self.bind(loss.polytope).bind_outputs(loss)
         table = np.asarray(phi, dtype=float)
+        potentials: dict[int, float] = {}  # h of each label, which may take a numerical optimum, once
 
         def function(v: np.ndarray, y: int) -> np.ndarray:
-            return np.asarray(bound.value(v, np.broadcast_to(table[y], (len(v), table.shape[1]))))
+            if y not in potentials:
+                potentials[y] = float(bound.potential(table[y : y + 1])[0])
+            terms, _ = bound.risk_and_gradient(v, np.broadcast_to(table[y], (len(v), table.shape[1])))
+            return np.asarray(terms).sum(-1) + potentials[y]
 
         return function, table, bound.size or table.shape[1]
 

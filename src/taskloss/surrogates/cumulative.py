@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from .form import Form, entropy
 
 
 class Link(Part):
-    """A distribution function F on the line with log-concave density, in logarithms, so that no tail underflows."""
+    """A distribution function F on the line, in logarithms, so that no tail underflows. `log_concave`: its density is."""
+
+    log_concave: ClassVar[bool] = True
 
     def log_cdf(self, v: Array) -> Array:
         """log F(v)."""
@@ -123,6 +125,58 @@ class CLogLog(Link):
         return xp.where(b < -35, b + _log1mexp(b - a), _log1mexp(safe_exp(b) - rate) - rate)
 
 
+class LogLog(Link):
+    """F(v) = exp(-exp(-v)): cloglog for labels in the opposite order."""
+
+    name = "loglog"
+    _mirror = CLogLog()
+
+    def log_cdf(self, v: Array) -> Array:
+        return self._mirror.log_survival(-v)
+
+    def log_survival(self, v: Array) -> Array:
+        return self._mirror.log_cdf(-v)
+
+    def log_density(self, v: Array) -> Array:
+        return self._mirror.log_density(-v)
+
+    def score(self, v: Array) -> Array:
+        return -self._mirror.score(-v)
+
+    def quantile(self, q: Array) -> Array:
+        xp = array_namespace(q)
+        return -xp.log(-xp.log(q))
+
+    def log_gap(self, a: Array, b: Array) -> Array:
+        return self._mirror.log_gap(-b, -a)
+
+
+class Cauchit(Link):
+    """F(v) = 1/2 + arctan(v) / pi: heavy tails, so that single examples far off weigh little. S is not convex."""
+
+    name = "cauchit"
+    log_concave = False
+
+    def log_cdf(self, v: Array) -> Array:
+        xp = array_namespace(v)
+        return xp.log(xp.atan2(xp.ones_like(v), -v)) - float(np.log(np.pi))
+
+    def log_survival(self, v: Array) -> Array:
+        return self.log_cdf(-v)
+
+    def log_density(self, v: Array) -> Array:
+        xp = array_namespace(v)
+        return -2 * xp.log(xp.hypot(xp.ones_like(v), v)) - float(np.log(np.pi))
+
+    def score(self, v: Array) -> Array:
+        return -2 * v / (1 + v**2)
+
+    def quantile(self, q: Array) -> Array:
+        xp = array_namespace(q)
+        half = xp.full_like(q, 0.5)
+        return xp.where(q == half, xp.zeros_like(q), -1 / xp.tan(float(np.pi) * q))
+
+
 class CumulativeLink(Surrogate):
     """S(v, e_y) = -log(F(v_y) - F(v_{y-1})): the likelihood of a law on n_classes labels whose cumulative sums are
     F(v).
@@ -130,8 +184,8 @@ class CumulativeLink(Surrogate):
     Domain: scores v in R^(n_classes - 1) in increasing order; S is infinite unless the gap around y is open, and training
     keeps all gaps open by a little of the uniform law in each label where nothing else does (`Rows.kept_ordered`). Where new inputs have scores out of order, `inverse_link` takes the nearest ordered ones. Moments in the simplex; h is
     the negative entropy, 1-strongly convex in the l1 norm; the link is t(q)_j = F^-1(q_1 + ... + q_j). Scores stand for
-    P(Y <= j): a larger score means a smaller label, the other way round from all-thresholds. S is convex for each of the
-    links here (their densities are log-concave).
+    P(Y <= j): a larger score means a smaller label, the other way round from all-thresholds. S is convex where the link's
+    density is log-concave, as that of all links here but cauchit is.
     """
 
     name = "cumulative-link"
@@ -162,6 +216,10 @@ class CumulativeLink(Surrogate):
     @property
     def likelihood(self) -> bool:
         return True
+
+    @property
+    def convex(self) -> bool:
+        return self.distribution.log_concave
 
     @property
     def odds(self) -> bool:

@@ -146,6 +146,7 @@ def one_score(part: Surrogate, tolerance: float = TOLERANCE) -> None:
 
 def convexity(part: Surrogate, tolerance: float = TOLERANCE) -> None:
     """S is convex in the scores."""
+    applies(part.convex, "it is not convex, and says so")
     rng = np.random.default_rng(5)
     a, b, phi = scores(part, rng, 50), scores(part, rng, 50), domain_of(part).vertices()[rng.integers(0, 2, 50)]
     middle = part.value((a + b) / 2, phi)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import check_flag, check_number, explained, real_level, real_levels
+from ..progress import follow
 from .certificate import AGREE, Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness
 from .envelope import Envelope
@@ -116,12 +116,15 @@ class Calibration:
         problem, form = self.problem, self.problem.form
         bounds = self._pair_bounds(eps)
         deadline = time.monotonic() + (self.time_limit or np.inf)
+        progress = follow("zeta", 1.0, self.verbose)
         if not form.exact:
-            return interval(self.programs, eps, self.ordered(bounds), deadline)
+            return interval(self.programs, eps, self.ordered(bounds), deadline, progress)
         pairs = self.ordered(self._screened(bounds, eps))
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
-        for z, other, bound in pairs:
+        for i, (z, other, bound) in enumerate(pairs):
+            if progress is not None:
+                progress.count(i, len(pairs), "pairs of outputs at most")
             if bound >= best.value or time.monotonic() > deadline:
                 lower = min(lower, bound)  # pairs come in order of their bounds
                 break
@@ -176,20 +179,13 @@ class Calibration:
         bounds[z, other] = kullback_bounds(problem.table, eps, z, other, first[open_], ceiling)
         return bounds
 
-    def ordered(self, bounds: np.ndarray) -> Iterator[tuple[int, int, float]]:
+    def ordered(self, bounds: np.ndarray) -> list[tuple[int, int, float]]:
         """Pairs with a finite bound, in increasing order of their bounds."""
         n = len(self.problem.psi)
         flat = bounds.ravel()[self.representatives]
         pairs = self.representatives[np.argsort(flat, kind="stable")]
         pairs = pairs[np.isfinite(bounds.ravel()[pairs])]
-        try:
-            for i, pair in enumerate(pairs):
-                if self.verbose:
-                    print(f"\rzeta: {i + 1} of at most {len(pairs)} programs", end="", file=sys.stderr, flush=True)
-                yield int(pair // n), int(pair % n), float(bounds.ravel()[pair])
-        finally:
-            if self.verbose:
-                print(file=sys.stderr)
+        return [(int(pair // n), int(pair % n), float(bounds.ravel()[pair])) for pair in pairs]
 
     # -- bounds ------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import time
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..progress import Progress
+from .blackbox import OutOfTimeError
 from .certificate import Certificate
 from .exponential import Dual
 from .linear import linear_program
@@ -38,7 +41,11 @@ def deepest_tie(problem: Problem, z: int, other: int) -> np.ndarray | None:
 
 
 def interval(
-    programs: Programs, eps: float, pairs: Iterable[tuple[int, int, float]], deadline: float = np.inf
+    programs: Programs,
+    eps: float,
+    pairs: Iterable[tuple[int, int, float]],
+    deadline: float = np.inf,
+    progress: Progress | None = None,
 ) -> Certificate:
     """lower <= zeta_h(eps) <= value, where D_h itself is not jointly convex.
 
@@ -49,25 +56,29 @@ def interval(
     """
     pairs = list(pairs)
     if programs.problem.hellinger:
-        return _branch_and_bound(programs, eps, pairs, deadline)
+        return _branch_and_bound(programs, eps, pairs, deadline, progress)
     best, lower = Certificate(eps, np.inf, np.inf), np.inf
     unsolved = Certificate(eps, np.inf, 0.0)
-    minorants = [
-        (max(bound, 0.0), programs.solve(z, other, eps) if time.monotonic() < deadline else unsolved)
-        for z, other, bound in pairs
-    ]
+    minorants = []
+    for i, (z, other, bound) in enumerate(pairs):
+        found = programs.solve(z, other, eps) if time.monotonic() < deadline else unsolved
+        minorants.append((max(bound, 0.0), found))
+        if progress is not None:
+            progress.count(i + 1, len(pairs), "lower bounds of pairs of outputs")
     found_lower = [
         replace(found, lower=max(_rescaled(programs.problem, found.lower), bound)) for bound, found in minorants
     ]
-    for found in sorted(found_lower, key=lambda certificate: certificate.lower):
+    for i, found in enumerate(sorted(found_lower, key=lambda certificate: certificate.lower)):
         lower = min(lower, found.lower)
+        if progress is not None:
+            progress.count(i, len(pairs), "upper bounds of pairs of outputs")
         if found.lower >= best.value or np.isinf(found.lower):
             break
         if found.u is not None and (time.monotonic() < deadline or best.u is None):
             first = witness(programs, found.z, found.z_other, eps, found.u_prime, found.u)
             best = min(best, first, key=lambda end: end.value)
             if time.monotonic() < deadline:
-                best = min(best, descend(programs, found, eps), key=lambda end: end.value)
+                best = min(best, descend(programs, found, eps, deadline), key=lambda end: end.value)
     method = "interval search" + (" (sampled curvature)" if programs.problem.form.sampled else "")
     return replace(best, lower=min(lower, best.value), method=method, exact=False, programs=len(pairs))
 
@@ -89,6 +100,7 @@ def _branch_and_bound(
     eps: float,
     pairs: list[tuple[int, int, float]],
     deadline: float,
+    progress: Progress | None = None,
     precision: float = 1e-4,
     most: int = 200,
 ) -> Certificate:
@@ -102,6 +114,8 @@ def _branch_and_bound(
     while queue:
         lower, z, other, pair = queue[0]
         cutoff = (1 - precision) * best.value
+        if progress is not None:
+            progress.count(steps, len(pairs) + most, "boxes at most")
         if time.monotonic() > deadline and best.u is not None:
             break
         if lower >= cutoff or np.isinf(lower) or steps == len(pairs) + most or pair.tight:
@@ -169,8 +183,8 @@ def witness(programs: Programs, z: int, other: int, eps: float, u1: Any, u2: Any
     return Certificate(eps, value, -np.inf, z, other, u1, u2)
 
 
-def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
-    """An upper end by local descent on D_h(u', u) from a feasible pair."""
+def descend(programs: Programs, start: Certificate, eps: float, deadline: float = np.inf) -> Certificate:
+    """An upper end by local descent on D_h(u', u) from a feasible pair, until the deadline."""
     from scipy.optimize import minimize
 
     problem, k = programs.problem, programs.scaled.size
@@ -190,7 +204,11 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
     x0 = np.concatenate([0.999 * q + 0.001 / m, pulled])
     estimate = (lambda x: x[m:]) if points is None else (lambda x: x[m:] @ points)
 
+    last = [x0]
+
     def value(x: np.ndarray) -> float:
+        if time.monotonic() > deadline:
+            raise OutOfTimeError
         out = float(problem.divergence(x[:m] @ problem.vertices, estimate(x)))
         return out if np.isfinite(out) else 1e6
 
@@ -208,15 +226,19 @@ def descend(programs: Programs, start: Certificate, eps: float) -> Certificate:
         if len(faces.equal):
             constraints.append({"type": "eq", "fun": lambda x: faces.equal @ x[m:] - faces.level})
     sides: list[Any] = [(None, None)] * n if points is None else [(least, 1.0)] * n
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    limits = [(0, 1)] * m + sides
+    with np.errstate(all="ignore"), warnings.catch_warnings(), contextlib.suppress(OutOfTimeError):
         warnings.simplefilter("ignore")
+        options = {"maxiter": 200}
         found = minimize(
-            value, x0, method="SLSQP", bounds=[(0, 1)] * m + sides, constraints=constraints, options={"maxiter": 200}
+            value, x0, (), "SLSQP", bounds=limits, constraints=constraints, callback=last.append, options=options
         )
-    law = np.maximum(found.x[:m], 0.0)
-    if not (np.isfinite(found.x).all() and law.sum() > 0):
+        last.append(found.x)
+    x = np.array(last[-1])
+    law = np.maximum(x[:m], 0.0)
+    if not (np.isfinite(x).all() and law.sum() > 0):
         return Certificate(eps, np.inf, -np.inf, z, other)
-    return witness(programs, z, other, eps, law / law.sum() @ problem.vertices, estimate(found.x))
+    return witness(programs, z, other, eps, law / law.sum() @ problem.vertices, estimate(x))
 
 
 def _law(points: np.ndarray, u: np.ndarray) -> np.ndarray:
