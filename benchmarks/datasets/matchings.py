@@ -62,15 +62,15 @@ def cmu_house(gap: int) -> tuple[Pairs, Pairs, Pairs]:
     return first, second, third
 
 
-def willow_duck(seed: int) -> tuple[Pairs, Pairs]:
-    """Willow ducks: 50 images, 10 points, SIFT descriptors; 20 random images train and 30 test, 150 pairs of each."""
+def willow_duck(seed: int, pairs: int = 150) -> tuple[Pairs, Pairs]:
+    """Willow ducks: 50 images, 10 points, SIFT descriptors; 20 random images train and 30 test, 150 pairs of each (or `pairs`, where there are so many)."""
     nodes = np.sqrt(_arrays("willow_duck")["sift"].astype(float))  # Hellinger's distance, as is usual for SIFT
     rng = np.random.default_rng(seed)
     images = rng.permutation(len(nodes))
 
     def some(chosen: np.ndarray) -> Pairs:
         every = [(int(i), int(j)) for k, i in enumerate(chosen) for j in chosen[:k]]
-        return _pairs(nodes, [every[k] for k in rng.permutation(len(every))[:150]], seed)
+        return _pairs(nodes, [every[k] for k in rng.permutation(len(every))[:pairs]], seed)
 
     return some(images[:20]), some(images[20:])
 

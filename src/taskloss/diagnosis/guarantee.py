@@ -24,7 +24,7 @@ class Guarantee:
     Attributes
     ----------
     surrogate : the surrogate by whose divergence moments are compared.
-    excess : how much lower the surrogate's risk is with recalibrated moments, cross-fitted, by the recalibration that lowers it most.
+    excess : how much lower the surrogate's risk is with recalibrated moments, cross-fitted, by the recalibration that may lower it most.
     bound : the most task excess risk over decisions from the recalibrated moments that this excess can hide, at its
         upper end; None where there is no bound.
     why : the reason, in a sentence, where there is none.
@@ -62,7 +62,8 @@ def guarantee(evidence: Evidence, redecided: list[Redecided]) -> Guarantee:
         cells = len(loss.outputs()) * len(loss.labels()) if _short(evidence) else np.inf
     except ValueError:
         cells = np.inf
-    excess = max(mean_interval(_excess(evidence, one, surrogate), evidence.weights) for one in redecided)
+    found = (mean_interval(_excess(evidence, one, surrogate), evidence.weights) for one in redecided)
+    excess = max(found, key=lambda interval: interval.high)
     if cells > _MOST:
         why = f"{loss!r} has too many outputs and labels for its calibration function to be computed here."
         return Guarantee(surrogate, excess, None, why)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..losses.base import Loss
+from ..losses.tabular import CostMatrix
 from .intervals import Interval
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ def summary(found: Diagnosis) -> str:
     """A few lines: the loss beside others, its parts, the recalibration, margins, and the guarantee."""
     evidence = found.evidence
     lines = [
-        f"{evidence.name} on {len(found)} {evidence.unit}, judged by {' '.join(repr(evidence.loss).split())}",
+        f"{evidence.name} on {len(found)} {evidence.unit}, judged by {loss_name(evidence.loss)}",
         "",
         f"  task loss        {found.realised}",
         f"  expected by it   {found.expected:.4g}: {verdict(found.gap)}",
@@ -34,6 +36,16 @@ def summary(found: Diagnosis) -> str:
         lines.append(margin_sentence(found))
     lines.append(str(found.guarantee))
     return "\n".join(lines)
+
+
+def loss_name(loss: Loss) -> str:
+    """The loss in a line: a cost matrix by its numbers, where they are few; others as they are written, where that is short."""
+    if isinstance(loss, CostMatrix) and loss.matrix().size <= 25:
+        return f"CostMatrix({[[float(f'{cost:.4g}') for cost in row] for row in loss.matrix()]})".replace(
+            ".0,", ","
+        ).replace(".0]", "]")
+    said = " ".join(repr(loss).split())
+    return said if len(said) <= 160 else type(loss).__name__
 
 
 def verdict(gap: Interval) -> str:

@@ -60,7 +60,7 @@ def choose_alpha(
     For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified
     folds (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties,
     warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
-    gain nothing; then the half decades next to the best are tried. Weights keep the normalisation of the whole sample,
+    gain nothing. Weights keep the normalisation of the whole sample,
     as the best strength falls as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies
     in the span of all.
 
@@ -102,9 +102,6 @@ def choose_alpha(
         learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
         if learned and (worse or vain >= _PATIENCE):
             break
-    centre = _of(found, weights).alpha
-    for alpha in (centre * 10**0.5, centre * 10**-0.5):
-        visit(alpha)
     return _of(found, weights)
 
 

@@ -114,8 +114,8 @@ const matrixControls = () => {
   const cells = data.outputs.map((output, a) => data.labels.map((label, b) =>
     numberField(`Cost of deciding ${output} where it is ${label}`, (value) => { settings.matrix[a][b] = value; }, { class: a === b && named ? "right" : "" })));
   shows.push(() => cells.forEach((row, a) => row.forEach((field, b) => write(field, settings.matrix[a][b]))));
-  nodes.push(el("div", { class: "scroll" }, el("table", { class: "matrix" },
-    el("caption", {}, "Cost of each decision (rows), by what is true (columns)"),
+  const words = "Cost of each decision (rows), by what is true (columns)";
+  nodes.push(el("p", { class: "caption" }, words), el("div", { class: "scroll" }, el("table", { class: "matrix", "aria-label": words },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "decision"), ...data.labels.map((label) => el("th", { scope: "col", class: "number" }, label)))),
     el("tbody", {}, ...cells.map((row, a) => el("tr", {}, el("th", { scope: "row" }, data.outputs[a]), ...row.map((field) => el("td", {}, field))))))));
   return nodes;
@@ -152,7 +152,8 @@ const personControls = () => {
 // -- what is shown ----------------------------------------------------------------------------------------------------
 
 const figures = el("dl", { class: "figures", role: "status", "aria-live": "polite", "aria-atomic": "true" });
-const confusion = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion" });
+const confusionTitle = data.kind === "labels" ? "Decisions (rows) by what is true (columns)" : "Labels found, missed and false";
+const confusion = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": confusionTitle });
 const flips = el("div");
 const link = el("input", { type: "text", readonly: true, id: "tl-link", onfocus: (event) => event.target.select() });
 const said = el("span", { role: "status", class: "note" });
@@ -176,8 +177,7 @@ const showConfusion = () => {
   const order = sets ? [3, 1, 2, 0] : data.labels.map((_, b) => b);
   const most = Math.max(...now.confusion.map((row) => Math.max(...row)));
   const rows = now.confusion.slice(0, MOST_LABELS);
-  confusion.replaceChildren(el("table", { class: "confusion" },
-    el("caption", {}, sets ? "Labels found, missed and false" : "Decisions (rows) by what is true (columns)"),
+  confusion.replaceChildren(el("table", { class: "confusion", "aria-label": confusionTitle },
     el("thead", {}, el("tr", {}, ...header.map((name, j) => el("th", { scope: "col", class: j ? "number" : "" }, name)))),
     el("tbody", {}, ...rows.map((row, a) => el("tr", {}, el("th", { scope: "row" }, names[a]),
       ...order.map((b) => el("td", { class: "number", style: heat(row[b], most) }, round(row[b]))))))));
@@ -192,8 +192,8 @@ const showFlips = (changed) => {
   if (!places.length) { flips.replaceChildren(el("p", {}, "No decision is another than the report's.")); return; }
   const rows = places.map((i) => [data.ids ? data.ids[i] : i, model.name(before, i), model.name(now.z, i), model.known(i), likeliest(i)]);
   const header = ["example", "was", "is now", "known label", "likeliest, as the model sees it"];
-  flips.replaceChildren(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Examples that flip" }, el("table", {},
-    el("caption", {}, `${places.length} of ${changed.toLocaleString("en")} examples that flip`),
+  flips.replaceChildren(el("p", { class: "caption" }, `${places.length} of ${changed.toLocaleString("en")} examples that flip`),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Examples that flip" }, el("table", { "aria-label": "Examples that flip" },
     el("thead", {}, el("tr", {}, ...header.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, j) => el(j ? "td" : "th", j ? {} : { scope: "row" }, String(cell)))))))));
   if (places.length < changed) flips.append(el("button", { type: "button", id: "tl-more", onclick: () => { shown += 4 * PAGE; showFlips(changed); } }, "Show more"));
@@ -242,7 +242,8 @@ const costs = { labels: matrixControls, sets: setControls, f: fControls }[data.k
 root.append(figures,
   el("div", { class: "panel" },
     el("div", { class: "beside" },
-      el("fieldset", {}, el("legend", {}, data.kind === "f" ? "The measure" : "Costs"), ...costs()), confusion),
+      el("fieldset", {}, el("legend", {}, data.kind === "f" ? "The measure" : "Costs"), ...costs()),
+      el("div", { class: "confused" }, el("p", { class: "caption" }, confusionTitle), confusion)),
     el("fieldset", {}, el("legend", {}, "A person"), ...personControls()),
     el("p", { class: "buttons" },
       el("button", { type: "button", id: "tl-reset", onclick: () => { settings = clone(START); change(); } }, "Back to the report's costs"),

@@ -37,7 +37,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str, nu
     )
     body = "".join(f"<tr>{''.join(cell(j, v) for j, v in enumerate(row))}</tr>" for row in rows)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}"><table><caption>{text(caption)}</caption>'
+        f'<p class="caption">{text(caption)}</p><div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'
+        f'<table aria-label="{text(caption)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -59,11 +59,9 @@ def fragment(found: Diagnosis) -> str:
 
 
 def _lead(found: Diagnosis) -> str:
-    loss = " ".join(repr(found.evidence.loss).split())
-    loss = loss if len(loss) < 160 else f"{type(found.evidence.loss).__name__}"
     return (
         f'<p class="lead">{text(found.evidence.name)} on {len(found):,} {text(found.evidence.unit)}, judged by '
-        f"<code>{text(loss)}</code></p>"
+        f"<code>{text(words.loss_name(found.evidence.loss))}</code></p>"
     )
 
 
@@ -95,13 +93,16 @@ def _parts_picture(found: Diagnosis) -> str:
 def _sources(found: Diagnosis) -> str:
     if not found.part_rows:
         return ""
-    rows = [(r["part"], r["loss"], r["loss_low"], r["loss_high"], r["meaning"]) for r in found.part_rows]
-    header = ("part", "loss", "low", "high", "what it is")
+    rows = [(r["part"], r["loss"], r["loss_low"], r["loss_high"]) for r in found.part_rows]
+    meanings = "".join(f"<dt>{text(r['part'])}</dt><dd>{text(r['meaning'])}</dd>" for r in found.part_rows)
     return section(
         "parts",
         "Where the loss comes from",
         _parts_picture(found),
-        table(header, rows, "Parts that add up to the task loss, with 95 % intervals", (1, 2, 3)),
+        table(
+            ("part", "loss", "low", "high"), rows, "Parts that add up to the task loss, with 95 % intervals", (1, 2, 3)
+        ),
+        f'<dl class="meanings">{meanings}</dl>',
     )
 
 

@@ -197,7 +197,8 @@ class Calibration:
         |psi(z)|_*^2), its user-friendly bound.
         """
         constants = self.problem.convexity
-        if norm is not None and norm not in ("l1", "l2", "linf"):
+        check_flag("improved", improved)
+        if norm is not None and not (isinstance(norm, str) and norm in ("l1", "l2", "linf")):
             raise ValueError(f"norm must be 'l1', 'l2' or 'linf', got {norm!r}.")
         if not constants:
             raise ValueError(
