@@ -48,6 +48,7 @@ myst_heading_anchors = 4
 # Formulas are written in plain text, as in the code, so that no page needs a script from elsewhere.
 
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "groupwise"
 autosummary_generate = site_pages.write_reference(HERE / "api")
 autosummary_imported_members = True

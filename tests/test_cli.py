@@ -16,6 +16,8 @@ import taskloss as tl
 from taskloss import model_files
 from taskloss.cli import fitting, learners, main
 from taskloss.cli.implications import Implications
+from taskloss.cli.tables import choose_columns, read_table
+from taskloss.cli.tasks import Labels
 
 pytest.importorskip("skops")
 ROWS = 150
@@ -420,3 +422,37 @@ def test_help_and_version(capsys):
     assert main([]) == 2
     assert main(["fit"]) == 2
     assert "required" in capsys.readouterr().err
+
+
+def test_columns_that_hardly_repeat_are_left_out_with_the_reason(tmp_path):
+    """A slip in a column of numbers, or commas in the place of points, do not make it a category of a hundred words."""
+    n = 120
+    numbers = [f"{i / 7:.3f}" for i in range(n)]
+    columns = {
+        "slip": [*numbers[:-2], "#1.25", numbers[0]],
+        "commas": [word.replace(".", ",") for word in numbers],
+        "names": [*(f"name {i}" for i in range(n - 1)), "name 0"],
+        "zip": ["00501", *("10001" if i % 2 else "94105" for i in range(n - 1))],
+        "y": ["no", "yes"] * (n // 2),
+    }
+    pd.DataFrame(columns).to_csv(tmp_path / "rows.csv", index=False, sep=";")
+    found, left_out = choose_columns(read_table(str(tmp_path / "rows.csv")), {}, ["y"], [], [])
+    assert found.names == ["zip"]
+    assert len(found.categories["zip"]) == 3
+    assert left_out["slip"] == "numbers but for '#1.25': mend these, or leave them empty"
+    assert left_out["commas"].startswith("numbers with commas, such as '0,000'")
+    assert left_out["names"].startswith("119 different words")
+
+
+def test_whole_labels_that_a_reader_made_floats_are_known(tmp_path):
+    (tmp_path / "floats.csv").write_text("y\n1.0\n0.0\n1.5\n")
+    table = read_table(str(tmp_path / "floats.csv"))
+    known = Labels(["y"], [0, 1], "int")
+    assert known.read(table.rows(np.array([True, True, False]))).tolist() == [1, 0]
+    assert known.read(table).tolist() == ["1", "0", "1.5"]
+    assert Labels(["y"], ["0.0", "1.0"], "str").read(table).tolist() == ["1.0", "0.0", "1.5"]
+
+
+def test_lines_may_end_as_old_spreadsheets_end_them(tmp_path):
+    (tmp_path / "rows.csv").write_bytes(b"a,y\r1,no\r2,yes\r")
+    assert read_table(str(tmp_path / "rows.csv")).frame.values.tolist() == [["1", "no"], ["2", "yes"]]

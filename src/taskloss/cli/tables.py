@@ -20,8 +20,8 @@ from ..data.streams import EXACT, is_number, opened_text, text_rows
 from .output import listed
 
 _DELIMITERS = ",;\t|"
-_WORDS = 200  # different words beyond which a column is text or an identifier, unless words repeat often
-_REPEATS = 3  # rows for each different word that make a long list of words a category
+# More different words than the first are text or an identifier, unless each has as many rows as the second says.
+_REPEATS = ((20, 2), (200, 3))
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ def read_words(path: str, delimiter: str | None, encoding: str) -> list[tuple[in
         try:
             with opened_text(data, encoding) as text:
                 content = text.read()
+                content = content if "\n" in content else content.replace("\r", "\n")  # as old spreadsheets end lines
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{path} is not text in {error.encoding}: pass its --encoding, such as latin-1."
@@ -216,11 +217,20 @@ def _kind(name: str, column: Any) -> str:
         return f"always {words[0]!r}"
     if found == "number":
         return f"numbers the rows{' and has no name' * (not name)}" if _counts_rows(words, len(column)) else found
-    if different == len(words) and different > 20:
-        return "another word in every row: an identifier, or text (--categorical keeps it)"
-    if different > _WORDS and different * _REPEATS > len(words):
-        return f"{different} different words: an identifier, or text (--categorical keeps it)"
+    if any(different > many and different * rows > len(words) for many, rows in _REPEATS):
+        return _why_no_category(words, different)
     return found
+
+
+def _why_no_category(words: list[str], different: int) -> str:
+    """What a column of words is that hardly repeat."""
+    odd = [word for word in words if not is_number(word.strip())]
+    if odd and all(is_number(word.strip().replace(",", ".", 1)) for word in odd):
+        return f"numbers with commas, such as {odd[0]!r}: write them with points"
+    if odd and len(odd) * _REPEATS[0][0] <= len(words):
+        return f"numbers but for {listed(list(dict.fromkeys(odd)), 3)}: mend these, or leave them empty"
+    many = "another word in every row" if different == len(words) else f"{different} different words"
+    return f"{many}: an identifier, or text (--categorical keeps it)"
 
 
 def _is_exact(word: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..data.columns import whole
 from ..data.streams import labels_of, type_of_labels
 from ..decisions import find, moments_of
 from ..estimators import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier, Ranker
@@ -89,6 +90,7 @@ class Labels(Task):
         column = table.frame[self.target[0]]
         words = [str(v) for v in column]
         kind = _TYPES[self.kind]
+        words = [whole(word) for word in words] if kind is int else words
         found = type_of_labels(words)
         if kind is not str and found is not kind and not (kind is float and found is int):
             return np.array(words, dtype=object)  # none of them is a label that the model knows

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_number, real_array
+from .._checks import check_number, count_examples, real_array
 from ..data.sequences import Packed
 from ..decisions import find
 from ..estimators.tuned import TunedDecisionCV
@@ -216,10 +216,7 @@ class RiskController(Portable, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"estimator must be a fitted model, got {self.estimator!r}.")
         if y is None:
             raise ValueError("y must hold the labels of the calibration examples, got None.")
-        if (
-            X is None
-            or (len(X) if isinstance(X, Packed | list) else X.shape[0] if hasattr(X, "shape") else len(X)) == 0
-        ):
+        if X is None or (len(X) if isinstance(X, Packed) else count_examples("X", X)) == 0:
             raise ValueError(
                 "X holds no calibration examples: the threshold is set on examples that the model was not fitted to."
             )

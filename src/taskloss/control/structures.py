@@ -150,8 +150,7 @@ class _OfGroups(Knob):
     def weights(self, read: Read, sample_weight: Any) -> np.ndarray:
         """One weight for each group, the mean of its rows'."""
         groups = read.more[0]
-        rows = example_weights(sample_weight, len(groups.group_of), "rows")
-        return np.bincount(groups.group_of, rows) / groups.sizes
+        return groups.means(example_weights(sample_weight, len(groups.group_of), "rows"))
 
     def ranks(self, read: Read, kept: np.ndarray) -> np.ndarray:
         """The rank of each row, None where it is not kept."""

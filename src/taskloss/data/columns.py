@@ -111,5 +111,9 @@ def _word(value: Any) -> str:
     """A category as it is listed, or nothing; 1.0 is the word 1, which pandas reads as a float where others are missing."""
     if absent(value):
         return ""
-    word = str(value)
-    return word[:-2] if isinstance(value, float) and _WHOLE.fullmatch(word) else word
+    return whole(str(value)) if isinstance(value, float) else str(value)
+
+
+def whole(word: str) -> str:
+    """A whole number as it is, without the point and the zero of a reader that has made it a float."""
+    return word[:-2] if _WHOLE.fullmatch(word) else word

@@ -59,6 +59,10 @@ class GroupIds:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def means(self, rows: np.ndarray) -> np.ndarray:
+        """The mean of each group's rows."""
+        return np.bincount(self.group_of, rows) / self.sizes
+
     def by_size(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(size, numbers of the groups of that size, their rows as one row each): equal sizes are one array."""
         for size in np.unique(self.sizes).tolist():

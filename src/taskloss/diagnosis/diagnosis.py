@@ -12,7 +12,7 @@ from ..decisions import moments_of
 from . import parts
 from .evidence import Evidence, read, row_names
 from .guarantee import Guarantee, guarantee
-from .intervals import Interval, loss_interval, mean_interval
+from .intervals import loss_interval, mean_interval
 
 _MISTAKES = 12
 
@@ -140,7 +140,11 @@ class Diagnosis:
             best = next(one for one in self._redecided if one.name == "vector")
             together = parts.with_reference(self.evidence, self._reference)
         return [
-            {"part": name, **_ends("loss", mean_interval(values, self.evidence.weights)), "meaning": MEANING[name]}
+            {
+                "part": name,
+                **parts.named("loss", mean_interval(values, self.evidence.weights)),
+                "meaning": MEANING[name],
+            }
             for name, values in parts.addends(self.evidence, best, together)
         ]
 
@@ -252,10 +256,6 @@ class Diagnosis:
         from ..report import fragment
 
         return fragment(self)
-
-
-def _ends(name: str, found: Interval) -> parts.Row:
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _frame(rows: list[parts.Row]) -> Any:

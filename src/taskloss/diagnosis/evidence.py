@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import count_examples, real_array
+from .._checks import check_lengths, count_examples, real_array
 from ..data.base import Translator
 from ..data.costs import example_costs
-from ..data.groups import GroupIds
 from ..data.sequences import Packed
 from ..data.weights import example_weights
 from ..decisions import find, moments_of
@@ -127,8 +126,7 @@ def _of_model(
     if isinstance(face, KernelPredictor) and not face.lists_labels:
         task, mu = face._weigh(inputs, loss, None, costs)
         z = task.decide(mu, costs)
-        if count_examples("y", y) != len(z):
-            raise ValueError(f"X and y have different lengths: {len(z)} and {count_examples('y', y)}.")
+        check_lengths(len(z), y)
         weights = example_weights(sample_weight, len(z))
         expected, realised = task.expected(mu, costs), task.losses(z, y, costs)
         return Evidence(name, face, task.loss, expected, realised, weights / weights.sum(), X=X)
@@ -216,6 +214,5 @@ def _ranked(
         expected[which], realised[which] = bound.bayes_risk(z, mu), bound(z, y[rows])
     weights = np.ones(len(ids))
     if sample_weight is not None:
-        ids = GroupIds(groups, n)
-        weights = np.bincount(ids.group_of, example_weights(sample_weight, n, "rows")) / ids.sizes
+        weights = ids.means(example_weights(sample_weight, n, "rows"))
     return expected, realised, weights / weights.sum()

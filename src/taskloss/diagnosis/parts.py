@@ -81,37 +81,37 @@ def addends(evidence: Evidence, best: Redecided, together: Redecided | None) -> 
 
 def reliability(evidence: Evidence, bins: int) -> list[Row]:
     """Realised loss by bins of the expected one, each with as much weight as another."""
-    order = np.argsort(evidence.expected, kind="stable")
-    place = np.empty(len(order))
-    place[order] = np.cumsum(evidence.weights[order]) - evidence.weights[order] / 2
     return [
         {
             "expected": float(np.average(evidence.expected[rows], weights=evidence.weights[rows])),
             **of_losses("realised", evidence, rows),
-            **_named("gap", mean_interval((evidence.realised - evidence.expected)[rows], evidence.weights[rows])),
+            **named("gap", mean_interval((evidence.realised - evidence.expected)[rows], evidence.weights[rows])),
             "share": float(evidence.weights[rows].sum()),
             evidence.unit: int(rows.sum()),
         }
-        for rows in _bins(evidence.expected, place, bins)
-        if evidence.weights[rows].sum() > 0
+        for rows in _bins(evidence.expected, evidence.weights, bins)
     ]
 
 
-def _bins(values: np.ndarray, place: np.ndarray, bins: int) -> list[np.ndarray]:
-    """Masks of bins by quantiles; equal values stay together."""
+def _bins(values: np.ndarray, weights: np.ndarray, bins: int) -> list[np.ndarray]:
+    """Masks of bins of about the same weight, none of weight zero; equal values stay together."""
+    order = np.argsort(values, kind="stable")
+    place = np.empty(len(order))
+    place[order] = np.cumsum(weights[order]) - weights[order] / 2
     _, which = np.unique(values, return_inverse=True)
     first = np.full(which.max() + 1, np.inf)
     np.minimum.at(first, which, place)
     bin_of = np.minimum((first[which] * bins).astype(int), bins - 1)
-    return [bin_of == b for b in np.unique(bin_of)]
+    return [rows for b in np.unique(bin_of) if weights[rows := bin_of == b].sum() > 0]
 
 
 def of_losses(name: str, evidence: Evidence, rows: np.ndarray) -> Row:
     """The mean realised loss of some examples with its interval."""
-    return _named(name, loss_interval(evidence.realised[rows], evidence.weights[rows], evidence.span))
+    return named(name, loss_interval(evidence.realised[rows], evidence.weights[rows], evidence.span))
 
 
-def _named(name: str, found: Interval) -> Row:
+def named(name: str, found: Interval) -> Row:
+    """An estimate and the ends of its interval, as three entries of a row."""
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
@@ -122,8 +122,8 @@ def recalibration(evidence: Evidence, found: list[Redecided]) -> list[Row]:
             "method": one.name,
             "moment_error": one.error,
             "foretold": float(evidence.weights @ one.foretold),
-            **_named("realised", loss_interval(one.realised, evidence.weights, evidence.span)),
-            **_named("saved", mean_interval(evidence.realised - one.realised, evidence.weights)),
+            **named("realised", loss_interval(one.realised, evidence.weights, evidence.span)),
+            **named("saved", mean_interval(evidence.realised - one.realised, evidence.weights)),
             "changed": float(evidence.weights @ changed(evidence.z, one.z)),
         }
         for one in found
@@ -139,14 +139,14 @@ def changed(z: Any, other: Any) -> np.ndarray:
 def baselines(evidence: Evidence) -> list[Row]:
     """Other ways to decide the same examples, and how much more they cost than the decisions at hand."""
     rows: list[Row] = [{"decisions": "these", **of_losses("realised", evidence, np.ones(len(evidence), bool))}]
-    rows[0] |= _named("more", Interval(0.0, 0.0, 0.0))
+    rows[0] |= named("more", Interval(0.0, 0.0, 0.0))
     for name, z in (("argmax", _argmax(evidence)), ("constant", _constant(evidence))):
         if z is None:
             continue
         losses = np.asarray(evidence.loss.realised(z, evidence.codes, evidence.costs), dtype=float)
         found = loss_interval(losses, evidence.weights, evidence.span)
         more = mean_interval(losses - evidence.realised, evidence.weights)
-        rows.append({"decisions": name, **_named("realised", found), **_named("more", more)})
+        rows.append({"decisions": name, **named("realised", found), **named("more", more)})
     return rows
 
 
@@ -197,9 +197,6 @@ def margins(evidence: Evidence) -> np.ndarray | None:
 
 def margin_bins(evidence: Evidence, margin: np.ndarray, other: Redecided, bins: int) -> list[Row]:
     """By bins of the margin: what decisions cost, and how many recalibrated moments would change."""
-    order = np.argsort(margin, kind="stable")
-    place = np.empty(len(order))
-    place[order] = np.cumsum(evidence.weights[order]) - evidence.weights[order] / 2
     flips = changed(evidence.z, other.z)
     return [
         {
@@ -210,8 +207,7 @@ def margin_bins(evidence: Evidence, margin: np.ndarray, other: Redecided, bins: 
             "saved": float(np.average((evidence.realised - other.realised)[rows], weights=evidence.weights[rows])),
             "share": float(evidence.weights[rows].sum()),
         }
-        for rows in _bins(margin, place, bins)
-        if evidence.weights[rows].sum() > 0
+        for rows in _bins(margin, evidence.weights, bins)
     ]
 
 

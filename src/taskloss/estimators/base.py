@@ -240,13 +240,26 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
     ) -> Any:
         """The outputs of least expected loss.
 
-        loss: another loss on the same labels; the fit is the same, only the decision changes. costs: costs that
-        differ per example, an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
-        for label sets (n, labels), a price for each label that is predicted. Or a function of X that returns one, or a
-        formula on its columns, {"miss": "amount", "review": 10}; see `taskloss.example_costs`.
-        class_prior: the shares of the labels among these examples, where they differ from those of the fit: numbers in the
-        order of classes_, a mapping from label to share, or an estimate; moments are reweighed, then decoded
-        (`taskloss.reweigh`). train_prior: the shares that the fit saw, where that is not `class_prior_`.
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame
+            Inputs, as `fit` takes them.
+        loss : Loss, str or array, optional
+            Another loss on the same labels; the fit is the same, only the decision changes.
+        costs : array, function or dict, optional
+            Costs that differ per example: an array (n, Z, Y) in the place of the cost matrix, or (n, Z), a price added to each output;
+            for label sets (n, labels), a price for each label that is predicted. Or a function of X that returns one, or a formula on
+            its columns, {"miss": "amount", "review": 10}; see `taskloss.example_costs`.
+        class_prior : array, dict or PriorEstimate, optional
+            The shares of the labels among these examples, where they differ from those of the fit: numbers in the order of classes_, a
+            mapping from label to share, or an estimate; moments are reweighed, then decoded (`taskloss.reweigh`).
+        train_prior : array or dict, optional
+            The shares that the fit saw, where that is not `class_prior_`.
+
+        Returns
+        -------
+        array or list of sets
+            An output for each example, by its name.
         """
         costs = self._costs(costs, X, loss)
         loss, z, _ = self._decide_for(X, loss, costs, class_prior, train_prior)

@@ -20,9 +20,20 @@ from .general import TaskLossEstimator
 class CostSensitiveClassifier(TaskLossEstimator):
     """Classification judged by a cost matrix: costs[z, y] is the cost of output z where the label is y.
 
-    `costs` is a matrix, a data frame with labels as columns and outputs as rows, or any loss on labels such as
-    `Abstain(cost=0.2)` or `TreeDistance(tree)`; None is 0-1 loss. The other parameters are those of
-    `TaskLossEstimator`.
+    Parameters
+    ----------
+    costs : array, data frame or Loss, optional
+        A matrix; a data frame with labels as columns and outputs as rows; or any loss on labels such as `Abstain(cost=0.2)` or
+        `TreeDistance(tree)`. None is 0-1 loss.
+    surrogate, hypothesis, alpha, solver, tol, max_iter, class_weight, warm_start, verbose : as in `TaskLossEstimator`
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["ham", "ham", "spam", "spam"]
+    >>> costs = tl.losses.CostMatrix([[0, 1], [9, 0]], labels=["ham", "spam"], outputs=["ham", "spam"])
+    >>> tl.CostSensitiveClassifier(costs).fit(X, y).predict([[0.0], [9.0]]).tolist()
+    ['ham', 'spam']
     """
 
     def __init__(
@@ -48,11 +59,33 @@ class CostSensitiveClassifier(TaskLossEstimator):
 class OrdinalClassifier(TaskLossEstimator):
     """Ordered labels, judged by how far off a prediction is: absolute error by default.
 
-    Labels are ordered as numbers or strings sort, as an ordered category says, or as `order` lists them. With
-    `shared`, all thresholds share one weight vector (proportional odds); without, each has its own. surrogate
-    "all-thresholds" or "cumulative-link", or any that fits the loss. In the first a score stands for P(Y > j) and in
-    the second for P(Y <= j), so that the signs of `coef_` differ. nominal: columns, by name or place, that have a weight
-    for each threshold while the others share theirs (partial proportional odds).
+    Labels are ordered as numbers or strings sort, as an ordered category says, or as `order` lists them.
+
+    Parameters
+    ----------
+    loss : Loss, str or array, default "absolute"
+        The loss on the grades: "absolute", "squared", "zero-one", a matrix of costs, or any other on labels.
+    surrogate : Surrogate or str, default "all-thresholds"
+        "all-thresholds" or "cumulative-link", or any that fits the loss.
+    shared : bool, default True
+        All thresholds share one weight vector (proportional odds); without, each has its own.
+    nominal : list of str or int, optional
+        Columns, by name or place, that have a weight for each threshold while the others share theirs (partial proportional odds).
+    order : list, optional
+        The labels, lowest first.
+    hypothesis, alpha, solver, tol, max_iter, class_weight, warm_start, verbose : as in `TaskLossEstimator`
+
+    Notes
+    -----
+    With all thresholds a score stands for P(Y > j) and with cumulative link for P(Y <= j), so that the signs of `coef_` differ.
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], ["low", "low", "mid", "mid", "top", "top"]
+    >>> model = tl.OrdinalClassifier(order=["low", "mid", "top"]).fit(X, y)
+    >>> model.predict([[-9.0], [9.0]]).tolist()
+    ['low', 'top']
     """
 
     def __init__(
@@ -118,6 +151,19 @@ class MultilabelClassifier(TaskLossEstimator):
     data.
 
     y is an indicator matrix, or a sequence of sets of labels, and predictions come in the same form.
+
+    Parameters
+    ----------
+    loss : Loss or str, default "hamming"
+        A loss on label sets: "hamming", `LabelCosts(costs)`, `FBeta()`.
+    surrogate, hypothesis, alpha, solver, tol, max_iter, warm_start, verbose : as in `TaskLossEstimator`
+
+    Examples
+    --------
+    >>> import taskloss as tl
+    >>> X, y = [[0.0], [1.0], [8.0], [9.0]] * 5, [set(), set(), {"jazz"}, {"jazz"}] * 5
+    >>> tl.MultilabelClassifier().fit(X, y).predict([[0.0], [9.0]])
+    [set(), {'jazz'}]
     """
 
     def __init__(

@@ -312,14 +312,14 @@ class Ranker(GroupedEstimator):
             return -float(losses.mean())
         found = self._groups(groups, count_examples("X", X))
         rows = example_weights(sample_weight, len(found.group_of), "rows")
-        return -float(np.average(losses, weights=np.bincount(found.group_of, rows) / found.sizes))
+        return -float(np.average(losses, weights=found.means(rows)))
 
     def _groups_weight(self, parts: dict[str, Any]) -> float:
         """What the groups of some rows weigh together in `score`."""
         n = count_examples("X", parts["X"])
         found = GroupIds(group_ids(parts.get("groups"), None, parts.get("qid"), n), n)
         rows = example_weights(parts.get("sample_weight"), n, "rows", part=True)
-        return float((np.bincount(found.group_of, rows) / found.sizes).sum())
+        return float(found.means(rows).sum())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,6 +9,7 @@ from .control import RiskControlDisplay
 from .convolved import convolved_figure
 from .curves import CalibrationFunctionDisplay, calibration_plot, comparison_plot, margins_plot
 from .decisions import DecisionRegionDisplay, ExpectedCostDisplay
+from .matching import MatchingDisplay
 from .ordinal import OrdinalThresholdDisplay
 from .paper import (
     consistency_figure,
@@ -20,7 +21,7 @@ from .paper import (
     zero_one_figure,
 )
 from .reliability import LossReliabilityDisplay
-from .structures import MatchingDisplay, RankingDisplay, SequenceRibbonDisplay
+from .structures import RankingDisplay, SequenceRibbonDisplay
 from .surrogates import SurrogateDisplay, surrogates_figure
 
 __all__ = [
