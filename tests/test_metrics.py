@@ -155,6 +155,7 @@ SENTENCES = {
     "weights of kappa": (lambda: Kappa("cubic")([0, 1], [0, 1]), "weights must be 'quadratic'"),
     "average": (lambda: FMeasure(average="weighted")([0, 1], [0, 1]), "average must be 'macro' or 'micro'"),
     "beta": (lambda: FMeasure(0.0)([0, 1], [0, 1]), "beta must be"),
+    "a beta without a square": (lambda: FMeasure(1e308)([0, 1], [0, 1]), "beta must be"),
     "without": (lambda: FMeasure(without=["x"])([0, 1], [0, 1]), "without names 'x'"),
     "without all": (lambda: FMeasure(without=[0, 1])([0, 1], [0, 1]), "leaves no label"),
     "level": (lambda: Matthews().interval([0, 1], [0, 1], 1.5), "confidence_level must lie between 0 and 1"),

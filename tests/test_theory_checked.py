@@ -141,7 +141,7 @@ def test_a_cost_needs_a_number_of_scores():
 
 def test_a_constant_that_swallows_the_costs_is_refused():
     assert np.abs(decompose(COSTS, constant=100.0).matrix - COSTS).max() < 1e-10
-    with pytest.raises(ValueError, match="constant must be comparable to the costs"):
+    with pytest.raises(ValueError, match="constant must be comparable to the costs of matrix"):
         decompose(COSTS, constant=1e12)
 
 

@@ -27,6 +27,13 @@ def check_number(name: str, value: Any, above: float = -np.inf, why: str = "") -
         raise ValueError(f"{name} must be below 2**63 where it is a whole number, got {value!r}: write 1e19, say.")
 
 
+def check_beta(beta: Any) -> float:
+    """The square of an F-measure's beta."""
+    if not (_is_real(beta) and 0 < beta < 1e150):
+        raise ValueError(f"beta must be a finite number above zero, whose square is finite as well, got {beta!r}.")
+    return float(beta) ** 2
+
+
 def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real)
 

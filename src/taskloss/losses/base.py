@@ -42,6 +42,8 @@ class Loss(Part):
                     raise ValueError(f"{name} must be an array, got a data frame.")
                 what = {"z": "outputs as codes", "y": "labels as codes", "mu": "moments", "costs": "prices"}[name]
                 shapes[name] = real_array(name, value, what).shape
+        if shapes.get("mu") == ():
+            raise ValueError(f"mu must have one row of moments for each example, got the number {given['mu']!r}.")
         size = self._moments_size()
         if size is not None and "mu" in shapes and shapes["mu"][-1:] != (size,):
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._checks import check_beta
 from ..polytopes.sizedsets import SizedSets
 from .base import Array, Loss, check_prices, check_sets, price_of_sets
 from .hamming import Hamming
@@ -56,8 +57,7 @@ class FBeta(Loss):
     def _count(self) -> int:
         if self.n_labels is None:
             raise ValueError("FBeta does not know its number of labels yet: give n_labels, or call bind(n_labels).")
-        if not (isinstance(self.beta, numbers.Real) and 0 < self.beta < np.inf):
-            raise ValueError(f"beta must be a finite number above zero, got {self.beta!r}.")
+        check_beta(self.beta)
         if self.max_size is not None and not 1 <= self.max_size <= self.n_labels:
             raise ValueError(f"max_size must be from 1 to the {self.n_labels} labels, got {self.max_size!r}.")
         if not isinstance(self.min_size, numbers.Integral) or not 0 <= self.min_size <= self.n_labels:

@@ -44,7 +44,9 @@ class Hamming(Loss):
             return np.full(self.n_labels, 1 / self.n_labels)
         weights = np.asarray(self.weights, dtype=float)
         if weights.shape != (self.n_labels,) or not np.isfinite(weights).all() or (weights < 0).any():
-            raise ValueError(f"weights must be {self.n_labels} finite numbers that are not negative, one per label.")
+            raise ValueError(
+                f"weights must be finite numbers that are not negative, one for each of the n_labels={self.n_labels} labels."
+            )
         return weights
 
     def _check(self, y: Array, what: str) -> np.ndarray:

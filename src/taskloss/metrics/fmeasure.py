@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import check_names, check_number
+from .._checks import check_beta, check_names
 from .base import Metric
 from .confusion import _table, ratio
 
@@ -55,10 +55,10 @@ class FMeasure(Metric):
         return other
 
     def _square(self) -> float:
-        check_number("beta", self.beta, above=0)
+        square = check_beta(self.beta)
         if not (isinstance(self.average, str) and self.average in ("macro", "micro")):
             raise ValueError(f"average must be 'macro' or 'micro', got {self.average!r}.")
-        return float(self.beta) ** 2
+        return square
 
     def _f(self, right: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> np.ndarray:
         """F from counts with labels along the last axis."""

@@ -96,7 +96,7 @@ def decompose(matrix: Any, constant: float | None = None, balance: bool = True, 
     error = float(np.abs(psi @ phi.T + c - table).max())
     if error > 1e-10 * unit and abs(c) > 1e4 * unit:
         raise ValueError(
-            f"constant must be comparable to the costs, at most {unit:.3g} in size, or they are lost in rounding, got {constant!r}."
+            f"constant must be comparable to the costs of matrix, at most {unit:.3g} in size, or they are lost in rounding, got {constant!r}."
         )
     if error > 1e-10 * unit:
         raise ValueError(

@@ -105,7 +105,7 @@ class Rows(Task):
         scores = real(scores)
         if not scores.ndim or scores.shape[-1] != self.size:
             raise ValueError(
-                f"Scores must have {self.size} numbers along the last axis for {self.surrogate!r}, got shape {tuple(scores.shape)}."
+                f"Scores must have {self.size} numbers along the last axis for {self.surrogate!r} and n_labels={self.loss.n_labels}, got shape {tuple(scores.shape)}."
             )
         return scores
 
