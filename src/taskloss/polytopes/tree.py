@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import array_namespace, device, log, xlogx
+from .._checks import real_array
 from .._numpy import like, to_numpy
 from ._forest import Forest
 from ._max_product import k_best, maximise
@@ -44,11 +45,13 @@ class Tree(Polytope):
     # -- layout ------------------------------------------------------------------------------------------------------
 
     def _parents(self) -> np.ndarray:
-        parents = np.asarray(self.parents, dtype=np.int64)
-        below = np.arange(len(parents))
+        given = real_array("parents", self.parents, "whole numbers")
+        parents = np.where(np.abs(given) < 1e15, given, -2).astype(np.int64)
+        below = np.arange(given.size)
         if (
             parents.ndim != 1
             or not len(parents)
+            or (parents != given).any()
             or parents[0] != -1
             or (parents[1:] < 0).any()
             or (parents >= below).any()
