@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import taskloss as tl
-from taskloss.betting import _BETS, RiseTest, mean_interval
+from taskloss.betting import _BETS, RiseTest, chernoff_interval
 
 COSTS = [[0, 5], [1, 0]]
 W = np.array([1.5, -1.0])
@@ -80,10 +80,10 @@ def test_false_alarms_are_at_most_the_level(mean):
 def test_intervals_of_means_hold_the_mean():
     rng = np.random.default_rng(3)
     for mean, n in ((0.01, 50), (0.3, 20), (0.5, 400)):
-        found = [mean_interval(float(k), n, 0.95) for k in rng.binomial(n, mean, 500)]
+        found = [chernoff_interval(float(k), n, 0.95) for k in rng.binomial(n, mean, 500)]
         assert np.mean([low <= mean <= high for low, high in found]) >= 0.95
-    assert mean_interval(0.0, 0, 0.95) == (0.0, 1.0)
-    low, high = mean_interval(0.0, 100, 0.95)  # (1 - high)^100 = 0.025
+    assert chernoff_interval(0.0, 0, 0.95) == (0.0, 1.0)
+    low, high = chernoff_interval(0.0, 100, 0.95)  # (1 - high)^100 = 0.025
     assert low == 0.0
     np.testing.assert_allclose(high, 1 - 0.025**0.01, rtol=1e-9)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from tests.parts import label
 
 from taskloss.hypotheses import Linear, Thresholds
@@ -420,3 +420,17 @@ def test_tol_is_about_the_gap_that_is_left(number):
         found = model.set_params(tol=tol).fit(X, y).solution_
         assert found.value / least - 1 <= 3 * tol
         assert found.optimality <= tol
+
+
+def test_newton_goes_down_where_the_risk_is_not_convex():
+    """At the start the cauchit's second derivative is indefinite: a step along it was none, and the start was called a minimum."""
+    X = load_breast_cancer().data
+    X = (X - X.mean(0)) / X.std(0)
+    grades = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.2, 0.4, 0.6, 0.8]))
+    inputs, surrogate, hypothesis = X[:, 1:], CumulativeLink("cauchit", 5), Thresholds()
+    rows = Rows(surrogate, np.eye(5)[grades], np.full(len(X), 1 / len(X))).kept_ordered(hypothesis.shares_weights)
+    risk = PenalisedRisk(hypothesis, inputs, rows, 1e-3)
+    start = risk.flatten(risk.start)
+    values = [solver(tol=1e-8).minimise(risk, start).value for solver in (LBFGS, Newton)]
+    assert values[1] == pytest.approx(values[0], rel=1e-6)
+    assert values[1] < 0.9 * risk.value_and_gradient(start)[0].sum()

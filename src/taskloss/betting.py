@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["RiseTest", "mean_interval"]
+__all__ = ["RiseTest", "chernoff_interval"]
 
 _BETS = 0.9 * 2.0 ** (-0.7 * np.arange(10))  # shares of the wealth at stake, 0.9 down to 0.01
 _MEANS = 60  # of the reference that are told apart
@@ -99,7 +99,7 @@ def _log_wealth(x: np.ndarray, means: np.ndarray) -> np.ndarray:
     return out
 
 
-def mean_interval(total: float, n: int, level: float) -> tuple[float, float]:
+def chernoff_interval(total: float, n: int, level: float) -> tuple[float, float]:
     """An interval that holds the mean of n independent numbers in [0, 1], given their sum, at least at this level.
 
     The means m with n kl(total / n, m) <= log(2 / (1 - level)): Chernoff's bound, by bisection.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from ._checks import check_number, check_whole, count_examples, explained, real_array, said_of
-from .betting import RiseTest, mean_interval
+from .betting import RiseTest, chernoff_interval
 from .decisions import find
 from .estimators.base import Decoder
 from .model_files import Portable
@@ -221,7 +221,7 @@ class LossMonitor:
         """Realised losses of one of the batches that are kept."""
         self._sums[place] += float(scaled.sum())
         total, n = self._sums[place], self.batches_[place].labelled + len(scaled)
-        low, high = mean_interval(total, n, _INTERVAL)
+        low, high = chernoff_interval(total, n, _INTERVAL)
         realised, low, high = (self.low + (self.high - self.low) * share for share in (total / n, low, high))
         report = self.batches_[place]._replace(labelled=n, realised=realised)
         self.batches_[place] = report._replace(realised_low=low, realised_high=high)

@@ -217,9 +217,21 @@ class Rows(ScoreRisk):
                 f"{self.surrogate!r} has no second derivative, which solver='newton' needs; use solver='lbfgs'."
             )
         v = v if self.offset is None else v + self.offset
-        product = self.surrogate.hessian(v, self.moments(v.dtype))
         weights = self.weights.astype(v.dtype, copy=False)[:, None]
+        if not self.surrogate.convex:
+            matrices = self._matrices(v)
+            return lambda u: np.einsum("nij,nj->ni", matrices, u) * weights
+        product = self.surrogate.hessian(v, self.moments(v.dtype))
         return lambda u: product(u) * weights
+
+    def _matrices(self, v: Array) -> np.ndarray:
+        """The second derivative in each row's scores; where S is not convex, with the absolute values of its eigenvalues."""
+        product = self.surrogate.hessian(v, self.moments(v.dtype))
+        matrices = np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(v.shape[1])], axis=1)
+        if self.surrogate.convex:
+            return matrices
+        values, vectors = np.linalg.eigh(matrices)
+        return (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
 
     def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
         v = v if self.offset is None else v + self.offset
@@ -231,14 +243,10 @@ class Rows(ScoreRisk):
         n, k = v.shape
         if not self.surrogate.smooth or (k > _CURVATURE_SIZE and not self.separable):
             return Curvature(self.weights, np.full((n, k), 1 / k if self.surrogate.smooth else 1.0))
-        product = self.surrogate.hessian(v, self.moments(float))
         if self.separable:
+            product = self.surrogate.hessian(v, self.moments(float))
             return Curvature(self.weights, product(np.ones_like(v)))
-        matrices = np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(k)], axis=1)
-        if not self.surrogate.convex:  # preconditioners are positive definite
-            values, vectors = np.linalg.eigh(matrices)
-            matrices = (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
-        return Curvature(self.weights, matrices)
+        return Curvature(self.weights, self._matrices(v))
 
 
 def evenly(n: int, rows: int) -> Any:
