@@ -98,7 +98,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "order": ("the known ones",),
     "parts": ("surrogate",),
     "size": ("y",),  # of what a loss is bound to
-    "y": ("label", "labels", "relevance"),
+    "y": ("label", "labels", "relevance", "calibration examples"),
     "candidates": ("output", "outputs"),
     "decoder": ("output",),  # which it gave
     "target": ("label's", "features"),
@@ -176,6 +176,7 @@ NOT_DRAWN = {
     "Diagnosis": "what `diagnose` returns, which is drawn",
     "Packed": "by itself: it keeps what it is given, and the taggers that read it are drawn with it",
     "Formula": "a transformer of data frames, whose formulas formulaic reads",
+    "distributed": "what it gives is for Dask collections, which have their own tests of bad input",
     "progress": "what shows the iterations of fits",
     "theory.pass_cost": "dispatched on the surrogate's type, None for others",
 }

@@ -316,6 +316,21 @@ def _monitor(draw: Draw) -> Call:
     return call
 
 
+def _controller(draw: Draw) -> Call:
+    rows, names = np.tile(X, (20, 1)), np.tile(NAMES, 20)
+    made = {
+        "loss": "zero-one",
+        "target_level": 0.8,
+        "confidence_level": 0.9,
+        "knob": "abstain",
+        "over": "answers",
+        "bound": "wsr",
+    }
+    made = draw.arguments(**made) if draw.rng.random() < 0.6 else made
+    given = draw.arguments(X=rows, y=names, sample_weight=np.ones(len(rows)))
+    return lambda: tl.RiskController(_model(), **made).calibrate(**given).predict(X)
+
+
 @cache
 def _model() -> Any:
     return tl.CostSensitiveClassifier().fit(X, NAMES)
@@ -342,6 +357,7 @@ def _model_file(draw: Draw) -> Call:
 
 PARTS: dict[str, Callable[[Draw], Call]] = {
     "LossMonitor": _monitor,
+    "RiskController": _controller,
     "losses": _loss,
     "surrogates": _surrogate,
     "margins": _margin,

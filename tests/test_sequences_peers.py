@@ -117,7 +117,7 @@ class Laws:
         counts = np.random.default_rng(seed).multinomial(n // self.n_inputs, self.law)
         X = [x for x in self.X for _ in self.pairs]
         y = [pair for _ in self.X for pair in self.pairs]
-        tagger = tl.SequenceTagger(transition_features="all", alpha=0.1 / n, tol=1e-10)
+        tagger = tl.SequenceTagger(transition_features="all", alpha=0.1 / n, tol=1e-10, max_iter=5000)
         return tagger.fit(X, y, sample_weight=counts.ravel())
 
     def excess(self, tagger: tl.SequenceTagger, loss, decoded_for=None) -> float:

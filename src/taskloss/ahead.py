@@ -82,6 +82,7 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"labels, {where}", partial(_use, model, X, codes)
     yield "sequences", partial(_sequences, rng)
     yield "matchings", partial(_matchings, rng)
+    yield "risk control", partial(_control, rng)
 
 
 def _use(model: Any, X: Any, y: Any) -> None:
@@ -101,7 +102,7 @@ def _sequences(rng: np.random.Generator) -> None:
         fitted = model.fit(X, y)
         fitted.predict(X)
         fitted.predict(X, loss="sequence-zero-one")
-    values = sparse.random(length * count, 40, 0.1, "csr", random_state=rng)
+    values = sparse.random(length * count, _WORK // (length * count * states) * 12, 0.1, "csr", random_state=rng)
     for words in (values, values.sign()):
         for tol in (1e-3, 1e-7):  # in single precision, and in double
             SequenceTagger(tol=tol, max_iter=2).fit(Packed(words, np.arange(count + 1) * length), np.concatenate(y))
@@ -123,3 +124,12 @@ def _matchings(rng: np.random.Generator) -> None:
         polytope.log_partition_and_marginals(v)
         polytope.covariance(v)(v)
         polytope.sample(v, random_state=0)
+
+
+def _control(rng: np.random.Generator) -> None:
+    from .control import RiskController
+    from .estimators import CostSensitiveClassifier
+
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    model = CostSensitiveClassifier().fit(X, y)
+    RiskController(model, "zero-one", 0.9, 0.9, knob="abstain", bound="wsr").calibrate(X, y)
