@@ -16,7 +16,7 @@ from taskloss.losses.tabular import Tabular
 
 torch = pytest.importorskip("torch")
 
-from taskloss.torch import CRF, OrderedThresholds, TaskLoss  # noqa: E402
+from taskloss.torch import CRF, OrderedThresholds, TaskLoss, checks  # noqa: E402
 from taskloss.torch.labellings import Labellings  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -123,7 +123,7 @@ def test_crf_answers_equal_enumeration(forbidden):
 
 
 def test_partial_labels_sum_over_what_is_unknown():
-    crf = CRF(3, batch_first=True)
+    crf = CRF(3, batch_first=True, ignore_index=-100)
     emissions, tags = torch.randn(2, 4, 3, requires_grad=True), torch.tensor([[0, -100, 2, 1], [1, 1, -100, -100]])
     found = crf(emissions, tags, reduction="none")
     for b in range(2):
@@ -134,6 +134,14 @@ def test_partial_labels_sum_over_what_is_unknown():
     torch.testing.assert_close(crf(emissions, sets, reduction="none"), found)
     found.sum().backward()
     assert torch.isfinite(emissions.grad).all()
+
+
+def test_a_single_position_has_no_edges():
+    crf = CRF(3, batch_first=True)
+    emissions, tags = torch.randn(2, 1, 3, requires_grad=True), torch.tensor([[0], [2]])
+    one = crf(emissions, tags, edges=torch.zeros(2, 0, 3, 3), reduction="none")
+    torch.testing.assert_close(one, crf(emissions, tags, reduction="none"))
+    one.sum().backward()
 
 
 def test_scores_on_edges_weights_and_lengths():
@@ -251,6 +259,7 @@ MASK = torch.ones(2, 4, dtype=torch.bool)
             {"emissions": with_value(ZEROS, (0, 1), -math.inf)},
             "No assignment of states is allowed on sequence or tree 0",
         ),
+        ({"tags": with_value(TAGS, (1, 2), -100)}, "from 0 to 2, got -100 at position 2 of sequence 1"),
         ({"edges": torch.zeros(2, 4, 3, 3)}, "edges must hold a table of 3 x 3 scores for each step"),
         ({"weights": torch.ones(3)}, "weights must be one number for each of the 2 sequences"),
         ({"reduction": "max"}, "reduction must be 'none', 'sum', 'mean' or 'token_mean', got 'max'"),
@@ -258,9 +267,28 @@ MASK = torch.ones(2, 4, dtype=torch.bool)
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_bad_input_of_a_crf(changes, sentence):
+@pytest.mark.parametrize("waits", [False, True])
+def test_bad_input_of_a_crf(changes, sentence, waits, monkeypatch):
+    """At once, and on a device that would have to be waited for, before the backward pass has returned."""
+    monkeypatch.setattr(checks, "waits", lambda x: waits)
     with pytest.raises(ValueError, match=sentence):
-        crf_call(**changes)
+        crf_call(**changes).sum().backward()
+
+
+def test_on_a_device_that_works_by_itself_a_likelihood_waits_for_nothing(monkeypatch):
+    monkeypatch.setattr(checks, "waits", lambda x: True)
+    broken, fine = (with_value(ZEROS, (0, 1, 2), x).requires_grad_() for x in (math.nan, 1.0))
+    value = crf_call(emissions=broken)
+    assert torch.isnan(value)
+    with pytest.raises(ValueError, match="those at position 1 of sequence 0 hold NaN"):
+        value.backward()
+    crf_call(emissions=fine).backward()  # the sentence of another call is not heard here
+    late, loss = with_value(ZEROS, (0, 1, 2), math.nan).requires_grad_(), TaskLoss("zero-one", n_labels=3)
+    value = loss(late, TAGS)
+    with pytest.raises(ValueError, match="Scores hold NaN"):
+        value.backward()
+    with torch.no_grad(), pytest.raises(ValueError, match="Scores hold NaN"):
+        loss(late, TAGS)
 
 
 def test_bad_parameters_of_a_crf():

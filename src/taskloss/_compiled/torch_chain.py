@@ -178,7 +178,7 @@ def _indicators(nodes: Tensor, pairs: Tensor, path: Path) -> None:
     if pairs.ndim == 3:
         pairs.view(len(pairs), -1).scatter_add_(1, path.pairs, keep[:, 1:])
     else:
-        pairs.view(*pairs.shape[:2], -1).scatter_add_(2, path.pairs[..., None], keep[:, 1:, None])
+        pairs.flatten(2).scatter_add_(2, path.pairs[..., None], keep[:, 1:, None])
 
 
 # -- registration -----------------------------------------------------------------------------------------------------

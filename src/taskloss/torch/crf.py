@@ -32,12 +32,13 @@ class CRF(nn.Module):
         Whether tensors come as (batch, length, ...) rather than (length, batch, ...).
     forbidden : iterable of pairs, optional
         Transitions (tag, next tag) that never happen; (None, tag) forbids a start and (tag, None) an end.
-    ignore_index : int
-        A tag that stands for "not known": the likelihood then sums over all tags there. Positions that are no part of
-        a sequence are left out by the mask instead.
+    ignore_index : int, optional
+        A tag that stands for "not known", such as -100: the likelihood then sums over all tags there, and on a GPU every
+        call waits for the tags. Positions that are no part of a sequence are left out by the mask instead.
     validate : bool
         Check values too (tags, masks, NaN, forbidden sequences), for one clear sentence in the place of a silent NaN. On a
-        GPU that waits for the result. Shapes and devices are checked always; under torch.compile nothing else is.
+        GPU the sentence on a likelihood comes at the end of its backward pass, so that nothing waits for it; without one,
+        and elsewhere, at once. Shapes and devices are checked always; under torch.compile nothing else is.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class CRF(nn.Module):
         batch_first: bool = False,
         *,
         forbidden: Iterable[tuple[int | None, int | None]] | None = None,
-        ignore_index: int = -100,
+        ignore_index: int | None = None,
         validate: bool = True,
     ) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._max_product import k_best, maximise
 from ..polytopes._sum_product import marginals, sample
-from .checks import check_floating, check_same_device, found_bad
+from .checks import check_floating, check_same_device, found_bad, refuse
 
 Tensor = torch.Tensor
 
@@ -130,15 +130,15 @@ class Labellings:
         """log of the sum over labellings of exp(score), (B,)."""
         return self._checked(self._run(None, self._gradient))[0]
 
-    def _fine(self, value: Tensor) -> bool:
-        """Whether everything is in order, read from the result: on a GPU all work is waiting for this once."""
-        fine = torch.isfinite(value).all()
+    def _bad(self, value: Tensor) -> Tensor:
+        """Whether anything is wrong, read from the result: on a GPU this is looked at once."""
+        bad = ~torch.isfinite(value).all()
         if self._mask is not None:
-            fine &= ~(self._mask[:, 1:] > self._mask[:, :-1]).any()
-        return bool(fine)
+            bad |= (self._mask[:, 1:] > self._mask[:, :-1]).any()
+        return bad
 
     def _checked(self, found: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        if self.validate and not self._fine(found[0]):
+        if self.validate and found_bad(self._bad(found[0])):
             self._explain(found[0], None, found[0])
         return found
 
@@ -171,12 +171,18 @@ class Labellings:
 
     def mended(self, value: Tensor, tags: Tensor, ignore_index: int | None) -> Tensor | None:
         """None where the raw likelihood is in order; where tags are not known the sum over them, and else one clear sentence."""
-        if tags.dtype == torch.bool or not self.validate or self._fine(value):
+        if tags.dtype == torch.bool or not self.validate:
             return None
         tags = tags.long()
+        bad = self._bad(value)
+        if ignore_index is None:
+            refuse(bad, lambda: self._explain(value, tags, self._run(None, VALUE)[0]), value)
+            return None
+        if not found_bad(bad):
+            return None
         self._refuse_lengths()
         # Unknown tags have made the value NaN: only then is the second sum worth its while.
-        if ignore_index is not None and found_bad((tags == ignore_index) & inside(tags, self.lengths)):
+        if found_bad((tags == ignore_index) & inside(tags, self.lengths)):
             self._refuse_tags(tags, ignore_index)
             states = torch.arange(self.nodes.shape[2], device=tags.device)
             return self._partial((tags[..., None] == states) | (tags[..., None] == ignore_index))
@@ -263,7 +269,7 @@ class Labellings:
             score, states = triton_chain.viterbi(
                 self.nodes.detach(), self.pairs.detach(), self.start, self.end, self.lengths
             )
-            if self.validate and not self._fine(score):
+            if self.validate and found_bad(self._bad(score)):
                 self._explain(score, None, score)
         else:
             unary, pairs = self.packed_scores()

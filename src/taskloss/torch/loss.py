@@ -10,7 +10,7 @@ from torch import nn
 from .._checks import check_whole
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix
-from .checks import found_bad
+from .checks import found_bad, refuse
 from .structured import Matchings, Rankings, Sequences
 from .tasks import Rows, Task
 
@@ -42,11 +42,12 @@ class TaskLoss(nn.Module):
         The number of labels, where the loss does not have it: classes, label sets' columns, or states of sequences.
     reduction : {"mean", "sum", "none"}
         "mean" divides by the sum of the weights of the examples that count.
-    ignore_index : int
+    ignore_index : int or None
         Targets of this value do not count. In a label set, that label; in a sequence, that position's tag is unknown,
-        and the likelihood sums over it.
+        and the likelihood sums over it. With None all targets count, and sequences on a GPU need not wait for them.
     validate : bool
-        Check values too, for one clear sentence in the place of a silent NaN. On a GPU that waits for the result.
+        Check values too, for one clear sentence in the place of a silent NaN. On a GPU it comes at the end of the backward
+        pass where there is one, so that nothing waits for it.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class TaskLoss(nn.Module):
         *,
         n_labels: int | None = None,
         reduction: str = "mean",
-        ignore_index: int = -100,
+        ignore_index: int | None = -100,
         validate: bool = True,
     ) -> None:
         super().__init__()
@@ -136,8 +137,7 @@ class TaskLoss(nn.Module):
             values = torch.where(keep, values, 0.0)
         if self.validate and not torch.compiler.is_compiling():
             bad = ~torch.isfinite(values) if unknown is None else unknown | ~torch.isfinite(values)
-            if found_bad(bad):
-                self._explain(scores, targets, bad, unknown)
+            refuse(bad, lambda: self._explain(scores, targets, bad, unknown), values)
         if weights is not None:
             if weights.shape != values.shape:
                 raise ValueError(

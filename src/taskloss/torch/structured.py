@@ -22,7 +22,7 @@ Tensor = torch.Tensor
 class Rankings(Task):
     """A score for each item: (B, M), with a mask where groups are smaller; or (N,), with the group of each item."""
 
-    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
+    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int | None, validate: bool):
         auto = isinstance(surrogate, str) and surrogate == "auto"
         super().__init__(loss, Surrogate.resolve("listwise" if auto else surrogate), ignore_index, validate)
         self._bound: dict[int, tuple[Loss, Surrogate]] = {}
@@ -117,7 +117,7 @@ class Rankings(Task):
 class Matchings(Task):
     """A table of scores (B, rows, columns) for each example; with outliers a last column for "matches nothing"."""
 
-    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
+    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int | None, validate: bool):
         auto = isinstance(surrogate, str) and surrogate == "auto"
         super().__init__(loss, Surrogate.resolve("row-multinomial" if auto else surrogate), ignore_index, validate)
 
@@ -168,7 +168,7 @@ class Sequences(Task):
 
     loss: SequenceLoss
 
-    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
+    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int | None, validate: bool):
         super().__init__(loss, surrogate, ignore_index, validate)
         auto = isinstance(surrogate, str) and surrogate == "auto"
         if not auto and Surrogate.resolve(surrogate).name not in ("chain-crf", "max-entropy"):

@@ -48,7 +48,7 @@ def both(keep: Tensor, mask: Any, scores: Tensor) -> Tensor:
 class Task:
     """A loss and a surrogate on one kind of labels. Layout (mask, lengths, groups) comes as keywords."""
 
-    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
+    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int | None, validate: bool):
         self.loss: Any = loss
         self.surrogate, self.ignore_index, self.validate = surrogate, ignore_index, validate
 
@@ -82,6 +82,12 @@ class Task:
             )
         return loss
 
+    def _ignored(self, targets: Tensor) -> Tensor:
+        """Which targets do not count."""
+        if self.ignore_index is None:
+            return torch.zeros_like(targets, dtype=torch.bool)
+        return targets == self.ignore_index
+
     def _layout(self, layout: dict[str, Any], *known: str) -> None:
         for name, value in layout.items():
             if value is not None and name not in known:
@@ -91,7 +97,7 @@ class Task:
 class Rows(Task):
     """One row of scores for each example, along the last axis: labels, ordered labels, label sets."""
 
-    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int, validate: bool):
+    def __init__(self, loss: Loss, surrogate: Any, ignore_index: int | None, validate: bool):
         super().__init__(loss, surrogate, ignore_index, validate)
         self.loss, self.surrogate = first_fit(loss.variants(), surrogate)
         self.table = None if self.loss.table is None else torch.from_numpy(self.loss.table)
@@ -122,7 +128,7 @@ class Rows(Task):
             raise ValueError(
                 f"Targets must have shape {tuple(wanted)} for scores of shape {tuple(v.shape)}, got {tuple(targets.shape)}."
             )
-        ignored = targets == self.ignore_index
+        ignored = self._ignored(targets)
         if self.table is not None:
             codes = targets.long()
             unknown = ~ignored & ((codes < 0) | (codes >= len(self.table)) | (codes != targets))
@@ -170,7 +176,7 @@ class Rows(Task):
 
     def judge(self, outputs: Tensor, targets: Tensor, loss: Any, **layout: Any) -> tuple[Tensor, Tensor | None]:
         other = self._other(loss)
-        ignored = targets == self.ignore_index
+        ignored = self._ignored(targets)
         keep = ~ignored if self.table is not None else ~ignored.any(-1)
         keep = both(keep, layout.get("mask"), outputs)
         found = other(to_numpy(outputs)[to_numpy(keep)], to_numpy(targets)[to_numpy(keep)])
