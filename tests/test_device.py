@@ -102,6 +102,7 @@ def test_files_and_machines_without_the_device(device, hypothesis, tmp_path, mon
     model = tl.TaskLossEstimator(hypothesis=hypothesis.with_params(device=device)).fit(X, y)
     scores = model.predict_scores(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_scores(X), scores)
+    pytest.importorskip("skops")
     model_files.save(model, tmp_path / "model.skops")
     again = model_files.load(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_scores(X), scores)

@@ -650,3 +650,30 @@ def test_labellings_know_their_tabular_siblings():
     wanted = torch.log_softmax(scores[:, 0], 1).gather(1, tags)[:, 0]
     torch.testing.assert_close(law.log_likelihood(tags), wanted)
     assert isinstance(TaskLoss("zero-one", n_labels=3).loss, Tabular)
+
+
+def test_a_mean_over_nothing_is_no_silent_nan():
+    scores, targets = torch.randn(2, 3, requires_grad=True), torch.tensor([0, 2])
+    loss, nothing = TaskLoss("zero-one", n_labels=3), torch.zeros(2)
+    ignored = torch.full((2,), -100)
+    assert TaskLoss("zero-one", n_labels=3, reduction="sum")(scores, ignored) == 0
+    for call in (
+        lambda: loss(scores, ignored),
+        lambda: loss(scores, targets, nothing),
+        lambda: loss(scores, targets, mask=torch.zeros(2, dtype=torch.bool)),
+        lambda: loss(scores[:0], targets[:0]),
+        lambda: loss.score(scores, ignored),
+    ):
+        with pytest.raises(ValueError, match="Nothing counts"):
+            call()
+    with pytest.raises(ValueError, match="weights hold NaN"):
+        loss(scores, targets, torch.tensor([1.0, torch.nan]))
+    crf, emissions, tags = CRF(3, batch_first=True), torch.randn(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)
+    for reduction in ("mean", "token_mean"):
+        with pytest.raises(ValueError, match="Nothing counts"):
+            crf(emissions, tags, weights=nothing, reduction=reduction)
+    assert crf(emissions, tags, weights=nothing) == 0
+    with pytest.raises(ValueError, match="weights hold NaN"):
+        crf(emissions, tags, weights=torch.tensor([1.0, torch.inf]))
+    with pytest.raises(ValueError, match="leave empty batches out"):
+        crf(emissions[:0], tags[:0])

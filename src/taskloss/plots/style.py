@@ -86,11 +86,3 @@ def series(number: int) -> dict[str, Any]:
         "linestyle": DASHES[number % len(DASHES)],
         "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
     }
-
-
-def readable_on(colour: Any) -> str:
-    """Black or white, whichever reads better on a colour."""
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(colour)
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"

@@ -38,6 +38,16 @@ def refuse(bad: Tensor, explain: Callable[[], None], value: Tensor) -> None:
     value.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(look))  # type: ignore[no-untyped-call]
 
 
+def refuse_weights(weights: Tensor | None) -> None:
+    """Why there is no mean with these weights, or with none at all."""
+    if weights is not None and found_bad(~torch.isfinite(weights)):
+        raise ValueError("weights hold NaN or infinite values: give each example a finite number, 0 to leave it out.")
+    raise ValueError(
+        "Nothing counts, so that there is no mean: the batch is empty, or all of it is ignored, masked or of weight zero. "
+        "Leave the batch out, or use reduction='sum'."
+    )
+
+
 def waits(x: Tensor) -> bool:
     """Whether reading a number of this tensor waits for a queue of work."""
     return x.is_cuda

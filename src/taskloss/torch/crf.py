@@ -12,7 +12,7 @@ from .._checks import check_flag, check_whole
 from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..polytopes._forest import Limits
-from .checks import check_floating, check_tensor
+from .checks import check_floating, check_tensor, refuse, refuse_weights
 from .labellings import Labellings
 
 Tensor = torch.Tensor
@@ -172,6 +172,9 @@ class CRF(nn.Module):
         # Reduced before it is checked: a GPU waits for the check, and has nothing to do until the backward pass begins.
         raw = law.raw_likelihood(tags)
         found = reduced(raw)
+        if weights is not None and self.validate and not torch.compiler.is_compiling():
+            bad = ~torch.isfinite(weights).all() | ((weights.sum() == 0) if "mean" in reduction else False)
+            refuse(bad, lambda: refuse_weights(weights), raw)
         other = law.mended(raw, tags, self.ignore_index)
         return found if other is None else reduced(other)
 
@@ -270,6 +273,10 @@ class CRF(nn.Module):
             axes = "(batch, length, tags)" if self.batch_first else "(length, batch, tags)"
             raise ValueError(
                 f"Emissions must have shape {axes} with {self.num_tags} tags, got {tuple(emissions.shape)}."
+            )
+        if 0 in emissions.shape:
+            raise ValueError(
+                f"Emissions must have a sequence and a position at least, got {tuple(emissions.shape)}: leave empty batches out."
             )
         start: Tensor = self.start_transitions
         end: Tensor = self.end_transitions

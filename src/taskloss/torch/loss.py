@@ -10,7 +10,7 @@ from torch import nn
 from .._checks import check_whole
 from ..losses.base import Loss
 from ..losses.tabular import CostMatrix
-from .checks import found_bad, refuse
+from .checks import found_bad, refuse, refuse_weights
 from .structured import Matchings, Rankings, Sequences
 from .tasks import Rows, Task
 
@@ -135,22 +135,18 @@ class TaskLoss(nn.Module):
         values, keep, unknown = self.task.values(scores, targets, mask=mask, lengths=lengths, groups=groups)
         if keep is not None:
             values = torch.where(keep, values, 0.0)
-        if self.validate and not torch.compiler.is_compiling():
-            bad = ~torch.isfinite(values) if unknown is None else unknown | ~torch.isfinite(values)
-            refuse(bad, lambda: self._explain(scores, targets, bad, unknown), values)
+        share = torch.ones_like(values) if weights is None else self._shares(weights, values)
         if weights is not None:
-            if weights.shape != values.shape:
-                raise ValueError(
-                    f"weights must have one number for each example, {tuple(values.shape)}, got {tuple(weights.shape)}."
-                )
-            values = values * weights
+            values = values * share
+        share = share if keep is None else torch.where(keep, share, 0.0)
+        count = share.sum() if self.reduction == "mean" else None
+        if self.validate and not torch.compiler.is_compiling():
+            wrong = ~torch.isfinite(values) if unknown is None else unknown | ~torch.isfinite(values)
+            bad = wrong.any() if count is None else wrong.any() | (count == 0)
+            refuse(bad, lambda: self._explain(scores, targets, weights, wrong, unknown), values)
         if self.reduction == "none":
             return values
-        total = values.sum()
-        if self.reduction == "sum":
-            return total
-        share = torch.ones_like(values) if weights is None else weights.to(values.dtype).expand_as(values)
-        return total / (share if keep is None else torch.where(keep, share, 0.0)).sum()
+        return values.sum() if count is None else values.sum() / count
 
     # The keywords `layout` of what follows are mask, lengths and groups, as above.
 
@@ -180,15 +176,22 @@ class TaskLoss(nn.Module):
     ) -> float:
         """Minus the mean task loss of the predictions; higher is better."""
         losses, keep = self.task.judge(self.predict(scores, loss, **layout), targets, loss, **layout)
-        share = torch.ones_like(losses) if weights is None else weights.to(losses)
-        if share.shape != losses.shape:
-            raise ValueError(
-                f"weights must have one number for each example, {tuple(losses.shape)}, got {tuple(share.shape)}."
-            )
+        share = torch.ones_like(losses) if weights is None else self._shares(weights, losses)
         share = share if keep is None else torch.where(keep, share, 0.0)
+        if not share.any():
+            refuse_weights(weights)
         return -float((losses * share).sum() / share.sum())
 
-    def _explain(self, scores: Any, targets: Tensor, bad: Tensor, unknown: Tensor | None) -> None:
+    def _shares(self, weights: Tensor, values: Tensor) -> Tensor:
+        if weights.shape != values.shape:
+            raise ValueError(
+                f"weights must have one number for each example, {tuple(values.shape)}, got {tuple(weights.shape)}."
+            )
+        return weights.to(values)
+
+    def _explain(
+        self, scores: Any, targets: Tensor, weights: Tensor | None, bad: Tensor, unknown: Tensor | None
+    ) -> None:
         """One clear sentence on why S is not finite."""
         if unknown is not None and found_bad(unknown):
             at = tuple(torch.nonzero(unknown)[0].tolist())
@@ -200,6 +203,8 @@ class TaskLoss(nn.Module):
             raise ValueError(
                 "Scores hold NaN or infinite values: look for a diverged network, or lower the learning rate."
             )
+        if not found_bad(bad) or (weights is not None and found_bad(~torch.isfinite(weights))):
+            refuse_weights(weights)
         place = torch.nonzero(bad)[0].tolist()
         raise ValueError(
             f"The surrogate {self.surrogate!r} is infinite at example {place}: its scores are out of order or beyond its domain; "
