@@ -26,7 +26,7 @@ from scipy.optimize import nnls
 import taskloss as tl
 
 from .common import write_table
-from .independent import KINDS, Case, Search, draw_case, draw_costs, draw_eps
+from .independent import KINDS, Case, Search, draw_case, draw_costs, draw_eps, exact_law
 
 # -- one certificate -------------------------------------------------------------------------------------------------
 
@@ -92,6 +92,11 @@ def faults(case: Case, eps: float, found: Any) -> Iterator[str]:
         yield f"the witness's estimate does not pick its output, by {-risks.min():.3g}"
     if not case.rule.scores:
         value = float(case.rule.divergence(found.u, found.u_prime - found.u))
+        if (
+            np.isinf(value) and case.rule.law and len(phi) == phi.shape[1] + 1
+        ):  # a weight below 1e-15 is not zero, but known to a rounding of u
+            near = exact_law(phi, found.u) + np.spacing(scale)
+            value = float(case.rule.divergence(found.u, found.u_prime - found.u, near))
         if not value <= found.value * (1 + 1e-6):
             yield f"the witness has divergence {value:.9g}, not {found.value:.9g}"
 
