@@ -41,7 +41,7 @@ class Case(NamedTuple):
 class Rule(NamedTuple):
     """D(u', u) from (u, u' - u), and the domain as rows @ u >= levels, equal @ u = sums; corners to draw from."""
 
-    divergence: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    divergence: Callable[..., np.ndarray]
     rows: np.ndarray
     levels: np.ndarray
     equal: np.ndarray
@@ -134,9 +134,12 @@ def law(phi: np.ndarray, weight: float = 1.0, square: float = 0.0) -> Rule:
     singular = np.linalg.svd(centred)
     equal = singular[2][int((singular[1] > 1e-9 * max(singular[1].max(initial=0), 1e-300)).sum()) :]
 
-    def divergence(u: np.ndarray, d: np.ndarray) -> np.ndarray:
-        a = u @ slope.T + shift
-        return weight * log_terms(np.where(np.abs(a) < 1e-15, 0.0, a), d @ slope.T) + square / 2 * (d**2).sum(-1)
+    def divergence(u: np.ndarray, d: np.ndarray, a: np.ndarray | None = None) -> np.ndarray:
+        """a: the law of u where it is known better than by its products, in which what is below 1e-15 is rounding."""
+        if a is None:
+            a = u @ slope.T + shift
+            a = np.where(np.abs(a) < 1e-15, 0.0, a)
+        return weight * log_terms(a, d @ slope.T) + square / 2 * (d**2).sum(-1)
 
     return Rule(divergence, slope, -shift, equal, equal @ phi[0], phi, law=True)
 
@@ -244,6 +247,11 @@ def normalised(weights: np.ndarray) -> list[Fraction]:
 
 def dot(row: np.ndarray, x: list[Fraction]) -> Fraction:
     return sum((Fraction(float(c)) * t for c, t in zip(row, x, strict=True)), Fraction(0))
+
+
+def exact_law(phi: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """The law over the labels whose embeddings, the corners of a simplex in R^k, have the mean u, of which no weight is lost to rounding."""
+    return np.array([float(w) for w in barycentric(phi, [Fraction(float(x)) for x in u])])
 
 
 def barycentric(corners: np.ndarray, x: list[Fraction]) -> list[Fraction]:

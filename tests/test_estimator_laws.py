@@ -235,10 +235,14 @@ def test_another_number_of_features_is_refused(name):
 
 
 def test_checks_of_scikit_learn_that_do_not_apply_are_not_run():
-    """Tags say so for estimators on structures; the laws above are theirs."""
+    """Tags say so for estimators on structures, whose laws are above, and for what needs a model that was fitted before."""
     from sklearn.utils.estimator_checks import estimator_checks_generator
 
-    for estimator in (tl.Ranker(), tl.Matcher(), tl.SequenceTagger(), tl.TreeTagger()):
+    promises = (
+        tl.RiskController(tl.TaskLossEstimator()),
+        tl.Recalibrated(tl.TaskLossEstimator()),
+    )  # of models fitted before
+    for estimator in (tl.Ranker(), tl.Matcher(), tl.SequenceTagger(), tl.TreeTagger(), *promises):
         with pytest.warns(Warning, match="SKIP|Can't test"):
             run = {check.func.__name__ for _, check in estimator_checks_generator(estimator)}
         assert run <= {"check_estimator_cloneable"}

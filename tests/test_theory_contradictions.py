@@ -268,6 +268,11 @@ def test_nothing_is_contradicted():
     assert sum(found.attempts for found in outcomes) >= 400
 
 
+def test_an_output_that_one_rounding_makes_best_has_a_finite_zeta():
+    """Row 2 is below row 0 at the second label by 4e-16 alone: zeta is finite, and its estimate has a weight of 5e-16 on the first label."""
+    assert outcome(20261119, 2454).stories == []
+
+
 def test_the_battery_can_fail(monkeypatch):
     """A lower end that is one part in a thousand too high is contradicted."""
     true = Calibration.exact

@@ -9,8 +9,10 @@ from scipy.special import logsumexp
 
 __all__ = ["RiseTest", "chernoff_interval"]
 
-_BETS = 0.9 * 2.0 ** (-0.7 * np.arange(10))  # shares of the wealth at stake, 0.9 down to 0.01
-_MEANS = 60  # of the reference that are told apart
+_BETS = 0.9 * 2.0 ** -np.arange(7)  # shares of the wealth at stake, 0.9 down to 0.014
+_IDLE = 0.1  # share of the capital on the reference that is not bet
+_EARLY = 10.0  # batches until half of the capital is bet
+_MEANS = 40  # at which the evidence is evaluated
 _PRODUCT = 32  # factors multiplied before a logarithm is taken; none of them is below 0.1 or above 10^7
 _LEAST = 1e-7
 
@@ -24,9 +26,10 @@ class RiseTest:
     the stream's conditional means are at most m, it is a supermartingale, and decreases in m for any data. Likewise prod
     1 - f + f (1 - x) / (1 - m) over the reference is an e-value against a mean of m or more, and increases in m. Averages
     over f of both, multiplied, are an e-process for the m that is the reference's mean, and so is their infimum over all m.
-    Between two neighbours of a grid it is at least the reference's at the lower one times the stream's at the upper one.
-    Bets start with every batch: the t-th is given the share 1 / (t (t + 1)) of the capital, so that a rise is found
-    however long the stream was stable before it. By Ville's inequality the chance that the evidence ever reaches 1 / level
+    The logarithms of both are convex in m, as sums and log-sums of log(1 - f + f x / m) are: between two neighbours of a grid the
+    evidence lies above the chords of the intervals on either side.
+    Bets start with every batch: the t-th is given the share c / ((t + c - 1) (t + c)) of the capital, c = 10, so that a rise is
+    found however long the stream was stable before it. By Ville's inequality the chance that the evidence ever reaches 1 / level
     is at most `level`.
 
     References
@@ -41,10 +44,9 @@ class RiseTest:
         near = x.mean() + spread * np.linspace(-3, 9, _MEANS - 4)
         far = x.mean() + (1 - x.mean()) * np.array([0.1, 0.25, 0.5, 0.75])
         self.means = np.unique(np.clip(np.concatenate([near, far]), _LEAST, 1 - _LEAST))
-        lower = np.concatenate([[0.0], self.means])
-        logs = np.hstack([_log_wealth(1 - x, 1 - lower), np.zeros((len(lower), len(_BETS)))])  # half of it is not bet
-        self.reference = logsumexp(logs, axis=1) - np.log(2 * len(_BETS))
-        self.wealth = np.full((len(lower), len(_BETS)), -np.inf)
+        won = logsumexp(_log_wealth(1 - x, 1 - np.concatenate([[0.0], self.means])), axis=1) - np.log(len(_BETS))
+        self.reference = np.logaddexp(won + np.log1p(-_IDLE), np.log(_IDLE))  # at 0 and at the means
+        self.wealth = np.full((len(self.means) + 1, len(_BETS)), -np.inf)  # at the means and at 1
         self.batches = 0
         self.log_evidence = self.highest = 0.0
 
@@ -53,14 +55,28 @@ class RiseTest:
         if not len(x):
             return self.log_evidence
         self.batches += 1
-        new = -np.log(self.batches * (self.batches + 1.0))
+        later = self.batches + _EARLY
+        new = np.log(_EARLY / (later * (later - 1)))
         self.wealth = np.logaddexp(self.wealth, new) + _log_wealth(x, np.append(self.means, 1.0))
-        capital = np.logaddexp(
-            logsumexp(self.wealth, axis=1) - np.log(len(_BETS)), -np.log(self.batches + 1.0)
-        )  # what is not bet yet is 1 / (t + 1)
-        self.log_evidence = float((self.reference + capital).min())
+        left = np.log(_EARLY / later)  # what is not bet yet
+        capital = np.logaddexp(logsumexp(self.wealth, axis=1) - np.log(len(_BETS)), left)
+        self.log_evidence = self._least(capital)
         self.highest = max(self.highest, self.log_evidence)
         return self.log_evidence
+
+    def _least(self, capital: np.ndarray) -> float:
+        """A lower bound on the evidence over all means, given that on the stream at the means and at 1."""
+        low = self.reference + capital  # each at the end of the interval where it is smaller
+        known, widths = self.reference[1:] + capital[:-1], np.diff(self.means)
+        slopes = np.diff(known) / widths
+        left, right, before, after, width = known[1:-2], known[2:-1], slopes[:-2], slopes[2:], widths[1:-1]
+        falls = (before < 0) & (after > 0)
+        meet = (right - left - after * width) / np.where(
+            falls, before - after, -1.0
+        )  # of both chords, from the left end
+        chords = np.where(falls, left + before * np.clip(meet, 0.0, width), np.minimum(left, right))
+        low[2:-2] = np.maximum(low[2:-2], chords)
+        return float(low.min())
 
     def state(self) -> dict[str, Any]:
         """All of it as numbers and lists, for JSON."""

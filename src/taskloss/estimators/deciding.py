@@ -184,7 +184,7 @@ def task_for(face: Any, y: Any, metric: Metric, order: Any) -> Task:
     if (
         isinstance(face, DecodedClassifier) and face.prefit and not hasattr(face, "labels_")
     ):  # a model of another library
-        if np.ndim(y) == 2:
+        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
             return LabelSet(LabelSets(y, Hamming()))
         known, own = name_array(face.estimator.classes_), None
     elif isinstance(face, Decoder):

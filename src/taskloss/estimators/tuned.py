@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_hyperparameters, check_lengths, count_examples, said_of
@@ -53,7 +53,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     model_score_ : the measure expected under the moments; if far from `expected_score_`, these are badly calibrated.
     criterion_ : "expected" where the costs maximise the measure expected under the moments, "observed" where that
         against the known labels, "own" where neither improved on the estimator's own costs.
-    estimator_, labels_, classes_.
+    estimator_, labels_, classes_, n_features_in_, feature_names_in_.
 
     Notes
     -----
@@ -101,14 +101,14 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         check_hyperparameters(self)
         if self.estimator is None or not hasattr(self.estimator, "fit"):
             raise ValueError(f"TunedDecisionCV needs an estimator, got {self.estimator!r}.")
-        y = rows_of(X, y)
+        X, y = indexable(X)[0], indexable(rows_of(X, y))[0]
         prefit = isinstance(self.cv, str)
         if prefit and self.cv != "prefit":
             raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
         weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
         if _count(X) < 2:
             raise ValueError(
-                f"Decisions are tuned on examples that are held out: at least two examples are needed, and X has {_count(X)}."
+                f"Decisions are tuned on examples that are held out, at least two are needed, and X has n_samples = {_count(X)}."
             )
         if prefit:
             model = self.estimator
@@ -212,6 +212,16 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         if costs is not None:
             raise ValueError(f"{self.metric!r} takes no costs: to be judged by them, score the estimator itself.")
         return MetricScorer(Metric.resolve(self.metric))(self, X, y, sample_weight)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features of the estimator."""
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the features of the estimator, where they have some."""
+        return np.asarray(self.estimator_.feature_names_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
