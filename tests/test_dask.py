@@ -260,6 +260,38 @@ def test_one_pass_over_partitions_in_turn_is_that_of_their_stream(client):
     assert np.allclose(one.theta_, two.theta_, rtol=1e-12, atol=1e-14)
 
 
+def test_what_workers_hold_stays_with_them(client):
+    """Shares are made of partitions where they lie, and every round goes to the shares: what travels is small beside one partition."""
+    if client is None:
+        pytest.skip("one process")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 10))
+    y = np.argmax(X[:, :3] + rng.normal(size=(8000, 3)), axis=1)
+    workers = list(client.scheduler_info()["workers"])
+
+    def lying(value):
+        pieces = [client.scatter(value[i : i + 1000], workers=[workers[i // 1000 % 2]]) for i in range(0, 8000, 1000)]
+        return da.concatenate([da.from_delayed(piece, (1000, *value.shape[1:]), value.dtype) for piece in pieces])
+
+    parts = lying(X), lying(y)
+
+    def moved(dask_worker):
+        found = sum(record["total"] for record in dask_worker.transfer_incoming_log)
+        dask_worker.transfer_incoming_log.clear()
+        return found
+
+    client.run(moved)
+    face = tl.TaskLossEstimator(hypothesis=tl.hypotheses.Nystrom(12), alpha=1e-4, tol=1e-9)
+    two = clone(face).fit(*parts)
+    assert two.solution_.evaluations > 5
+    assert sum(client.run(moved).values()) < X.nbytes / 8
+    one = clone(face).fit(X, y)
+    assert close(
+        one.hypothesis_.moments_, two.hypothesis_.moments_, 1e-9
+    )  # of the same centres: rows count in memory's order
+    assert abs(one.solution_.value - two.solution_.value) <= 1e-9 * one.solution_.value
+
+
 def test_frames_of_sequences(client):
     frame = pd.DataFrame({"s": np.repeat(np.arange(20), 3), "x": np.arange(60.0), "z": 1.0, "tag": list("BI") * 30})
     parts = dd.from_pandas(frame.set_index("s"), npartitions=3).reset_index()

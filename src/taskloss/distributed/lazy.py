@@ -46,7 +46,7 @@ def _tasks(
     there = delayed(model, name=f"taskloss-model-{token}", traverse=False)
     parts = aligned({name: given[name] for name in names})
     name = f"taskloss-{method.__name__.strip('_').replace('_', '')}-{token}"
-    return [call(there, part, dask_key_name=f"{name}-{i}") for i, part in enumerate(parts)]
+    return [call(there, part, dask_key_name=(name, i)) for i, part in enumerate(parts)]
 
 
 def mapped(method: Callable[..., Any], model: Any, given: dict[str, Any], rows: bool) -> Any:

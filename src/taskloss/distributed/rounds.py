@@ -6,11 +6,11 @@ import contextlib
 import os
 import uuid
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import dask.config
+import numpy as np
 from dask.base import annotate, compute, persist
 from dask.delayed import delayed
 
@@ -94,30 +94,50 @@ class Cluster:
             return False
         return True
 
-    def places(self, groups: list[Any]) -> list[str] | None:
-        """A worker for each group of tasks, as many for each as its threads, where most of the group's inputs lie already."""
-        if self.client is None:
-            return None
-        from distributed.client import futures_of
+    def lots(self, sizes: Sequence[float], where: Sequence[Any], each: int) -> tuple[list[list[int]], list[str] | None]:
+        """Items of these sizes in lots, so many for each thread, and each lot's worker: the one that has its items, as far as all are loaded alike.
 
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        if not workers:
-            return None
-        room = {name: -(-len(groups) * worker["nthreads"] // self.threads) for name, worker in workers.items()}
-        inputs = [{future.key for future in futures_of(group)} for group in groups]
-        held = self.client.who_has(futures_of(groups)) if any(inputs) else {}
-        here = [Counter(name for key in keys for name in held.get(key, ())) for keys in inputs]
-        chosen: dict[int, str] = {}
-        for i in sorted(range(len(groups)), key=lambda i: -max(here[i].values(), default=0)):
-            free = [name for name in room if room[name] > 0]
-            chosen[i] = max(free, key=lambda name: (here[i][name], room[name]))
-            room[chosen[i]] -= 1
-        return [chosen[i] for i in range(len(groups))]
+        where: the worker that has an item; None for an item that nobody has, which stays with its neighbours.
+        """
+        workers = {} if self.client is None else self.client.scheduler_info(n_workers=-1)["workers"]
+        threads: dict[Any, int] = {name: worker["nthreads"] for name, worker in workers.items()} or {None: self.threads}
+        room = {name: sum(sizes) * count / sum(threads.values()) for name, count in threads.items()}
+        own: dict[Any, list[int]] = {name: [] for name in threads}
+
+        def give(name: Any, item: int) -> None:
+            own[name].append(item)
+            room[name] -= sizes[item]
+
+        others = []
+        for item, name in enumerate(where):
+            if name is not None and room.get(name, 0.0) >= sizes[item] / 2:
+                give(name, item)
+            else:
+                others.append(item)
+        for item in others:
+            give(next((name for name in room if room[name] >= sizes[item] / 2), max(room, key=room.__getitem__)), item)
+        lots: list[list[int]] = []
+        places: list[Any] = []
+        for name, mine in own.items():
+            items = np.sort(np.array(mine, dtype=int))
+            size = np.asarray(sizes, dtype=float)[items]
+            lot = ((np.cumsum(size) - size / 2) / max(size.sum(), 1.0) * each * threads[name]).astype(int)
+            lots += [items[lot == one].tolist() for one in np.unique(lot)]
+            places += [name] * (len(lots) - len(places))
+        return lots, places if workers else None
 
     def persist(self, items: list[Any]) -> list[Any]:
         """The same values, made where they will lie."""
         with _large_graphs():
             return list(persist(*items))
+
+    def has(self, items: Any) -> bool:
+        """Whether workers have some of these values' inputs already."""
+        if self.client is None:
+            return False
+        from distributed.client import futures_of
+
+        return bool(futures_of(items))
 
     def sent(self, values: tuple[Any, ...], tasks: int, lasting: bool) -> Any:
         """Arguments of all tasks of a round: beside each task where they are small; else once, to all workers.
@@ -152,6 +172,16 @@ def _is_loss(error: Exception) -> bool:
 
     kinds = (CancelledError, FutureCancelledError, CommClosedError, TimeoutError, ConnectionError)
     return isinstance(error, kinds) or type(error).__name__ in ("FuturesCancelledError", "ClosedClientError")
+
+
+def worker() -> str | None:
+    """Where this task runs; None within this process."""
+    try:
+        from distributed import get_worker
+
+        return str(get_worker().address)
+    except (ImportError, ValueError):
+        return None
 
 
 class _Sent:
@@ -209,7 +239,10 @@ class Shares:
         for i, (item, one) in enumerate(zip(self.items, mine, strict=True)):
             at = {} if places is None else {"workers": [places[i]], "allow_other_workers": True}
             with annotate(**at):
-                key = f"{name}-{token}-{i}"
+                key = (
+                    f"{name}-{token}",
+                    i,
+                )  # a group for each round: of one that grows Dask believes that its inputs lie nowhere
                 tasks.append(None if one is None else call(work, item, one, sent, dask_key_name=key))
         return tasks
 
@@ -220,7 +253,7 @@ def tree(parts: list[Any], whole: bool = True) -> list[Any]:
     level = 0
     while len(parts) > (1 if whole else _FAN_IN) or (whole and level == 0):
         groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
-        parts = [add(group, dask_key_name=f"taskloss-sum-{token}-{level}-{i}") for i, group in enumerate(groups)]
+        parts = [add(group, dask_key_name=(f"taskloss-sum-{token}", level, i)) for i, group in enumerate(groups)]
         level += 1
     return parts
 

@@ -69,7 +69,8 @@ def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validati
         raise ValueError(NO_USE)
     _refuse(face)
     tables = Shares(Cluster(), aligned(collections), held=False)
-    surveys = tables.each("taskloss-survey", _survey, plan, own=range(len(tables)))
+    found = tables.each("taskloss-survey", _survey, plan, own=range(len(tables)))
+    surveys, where = [survey for survey, _ in found], [worker for _, worker in found]
     _check_alike(surveys)
     plan.settle(surveys)
     if face._make_solver(np.float64).streams:
@@ -79,7 +80,7 @@ def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validati
             )
         pass_over(face, plan, tables, surveys)
         return face
-    shares = _shares(plan, tables, surveys)
+    shares, order = _shares(plan, tables, surveys, where)
     hypothesis = plan.hypothesis
     sizes = shares.each("taskloss-sizes", totals)
     first = next(i for i, size in enumerate(sizes) if size.examples)
@@ -87,7 +88,7 @@ def fit_partitioned(face: Any, plan: Plan, collections: dict[str, Any], validati
     one = shares.each("taskloss-example", chosen, hypothesis, own=own)[first]
     scores = PartitionedScores(shares, sizes, one)
     if hypothesis.whitened:
-        rows = RowsElsewhere(scores, hypothesis, plan.keys(surveys))
+        rows = RowsElsewhere(scores, hypothesis, order, plan.keys(surveys))
         hypothesis = hypothesis.bind(rows, rows.weights)
     else:
         hypothesis = hypothesis.bind(scores.inputs)
@@ -120,8 +121,10 @@ def _refuse(face: Any) -> None:
         )
 
 
-def _survey(table: tuple[Any, ...], place: int, plan: Plan) -> Survey:
-    return _said_of(place, lambda: plan.survey(*table))
+def _survey(table: tuple[Any, ...], place: int, plan: Plan) -> tuple[Survey, str | None]:
+    from ..distributed.rounds import worker
+
+    return _said_of(place, lambda: plan.survey(*table)), worker()
 
 
 def _said_of(place: int, work: Callable[[], Any]) -> Any:
@@ -153,48 +156,55 @@ def _in_words(kind: tuple[Any, ...]) -> str:
     return f"{form} of {width} columns" + ("" if names is None else f" named {list(names)}")
 
 
-def _shares(plan: Plan, tables: Any, surveys: list[Survey]) -> Any:
-    """The partitions read: together in a few shares for each thread where they fit in memory, else one by one and anew in every round."""
+def _shares(plan: Plan, tables: Any, surveys: list[Survey], where: list[Any]) -> tuple[Any, list[int]]:
+    """The partitions read, and their order: together in a few shares for each thread where they fit in memory, else one by one and anew in every round.
+
+    where: the worker that looked at a partition, which has it if any worker has.
+    """
     from ..distributed.rounds import Shares
 
-    cluster, sizes = tables.cluster, np.array([survey.size for survey in surveys], dtype=float)
-    held = cluster.holds(sizes.sum())
-    count = min(len(tables), _SHARES * cluster.threads) if held else len(tables)
-    middle = (np.cumsum(sizes) - sizes / 2) / max(sizes.sum(), 1.0)
-    share_of = np.minimum((middle * count).astype(int), count - 1) if held else np.arange(count)
-    groups = [[tables.items[i] for i in np.flatnonzero(share_of == share)] for share in np.unique(share_of)]
-    places = cluster.places(groups) if held else None
-    return Shares(cluster, groups, held=False).made("taskloss-read", _read, plan, held=held, places=places)
+    cluster, some = tables.cluster, [i for i, survey in enumerate(surveys) if survey.examples]
+    sizes = [float(surveys[i].size) for i in some]
+    held, places = cluster.holds(sum(sizes)), None
+    lots = [[i] for i in range(len(some))]
+    if held:
+        lots, places = cluster.lots(
+            sizes, [where[i] for i in some] if cluster.has(tables.items) else [None] * len(some), _SHARES
+        )
+    groups = [[tables.items[some[i]] for i in lot] for lot in lots]
+    read = Shares(cluster, groups, held=False).made("taskloss-read", _read, plan, held=held, places=places)
+    return read, [i for lot in lots for i in lot]
 
 
 def _read(tables: list[tuple[Any, ...]], plan: Plan) -> Share:
-    read = (plan.read(*table) for table in tables)
-    return [part for part in read if part[1].n_examples]
+    return [plan.read(*table) for table in tables]
 
 
 class RowsElsewhere:
     """The rows of all shares as one array would have them, brought here as they are asked for: what draws centres."""
 
-    def __init__(self, scores: PartitionedScores, hypothesis: Hypothesis, keys: Any = None):
+    def __init__(self, scores: PartitionedScores, hypothesis: Hypothesis, parts: list[int], keys: Any = None):
         self.scores, self.hypothesis = scores, hypothesis
         n = sum(size.rows for size in scores.sizes)
         if n > _ROWS_HERE:
             raise ValueError(f"{hypothesis!r} draws its centres among at most {_ROWS_HERE} rows, and there are {n}.")
         self.shape, self.dtype = (n, scores.inputs.shape[1]), scores.inputs.dtype
         self.firsts = np.concatenate([[0], np.cumsum([size.rows for size in scores.sizes])])
-        self.order: Any = slice(None)  # where the rows lie, in the order in which memory would have them
+        # Where the rows lie, in the order in which memory would have them: of the partitions, then of sorted examples.
+        self.order = np.arange(n)
+        if parts != sorted(parts):
+            rows = np.concatenate(scores.shares.each("taskloss-lengths", _lengths))
+            self.order = _in_runs(rows, np.argsort(parts))
         if keys is not None:
             lengths, columns = keys
-            examples = np.lexsort(columns)
-            starts, ends = (np.cumsum(lengths) - lengths)[examples], np.cumsum(lengths[examples])
-            self.order = np.arange(n) + np.repeat(starts - (ends - lengths[examples]), lengths[examples])
+            self.order = self.order[_in_runs(lengths, np.lexsort(columns))]
 
     @property
     def weights(self) -> np.ndarray:
         return np.concatenate(self.scores.shares.each("taskloss-weights", _row_weights))[self.order]
 
     def __getitem__(self, rows: Any) -> Any:
-        rows = np.arange(self.shape[0])[self.order][rows]
+        rows = self.order[rows]
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self.firsts)
         own = [
@@ -217,6 +227,17 @@ class RowsElsewhere:
         total = sum(size.weight for size in self.scores.sizes) * self.shape[1]
         mean = self.scores.shares.sum("taskloss-mean", _powers, 0.0, 1) / total
         return float(self.scores.shares.sum("taskloss-variance", _powers, mean, 2) / total)
+
+
+def _in_runs(lengths: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The places of rows that lie in runs of these lengths, the runs in another order."""
+    starts, ends = (np.cumsum(lengths) - lengths)[order], np.cumsum(lengths[order])
+    return np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths[order]), lengths[order])
+
+
+def _lengths(share: Share) -> np.ndarray:
+    """How many rows each partition of a share has."""
+    return np.array([risk.n_rows for _, risk in share])
 
 
 def _rows_of(share: Share) -> list[Any]:
