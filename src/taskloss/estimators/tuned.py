@@ -101,20 +101,21 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         check_hyperparameters(self)
         if self.estimator is None or not hasattr(self.estimator, "fit"):
             raise ValueError(f"TunedDecisionCV needs an estimator, got {self.estimator!r}.")
-        X, y = indexable(X)[0], indexable(rows_of(X, y))[0]
+        y = rows_of(X, y)
+        check_lengths(_count(X), y)
+        X, y = indexable(X)[0], indexable(y)[0]
         prefit = isinstance(self.cv, str)
         if prefit and self.cv != "prefit":
             raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
         weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
         if _count(X) < 2:
             raise ValueError(
-                f"Decisions are tuned on examples that are held out, at least two are needed, and X has n_samples = {_count(X)}."
+                f"Decisions are tuned on examples that are held out: at least two examples are needed, and X has n_samples = {_count(X)}."
             )
         if prefit:
             model = self.estimator
             check_is_fitted(model)
         else:
-            check_lengths(_count(X), y)
             model = _fitted(self.estimator, X, y, weights)
         task = task_for(find(model, X)[0], y, metric, self.order)
         parts = [(np.arange(0), np.arange(_count(X)))] if prefit else self._parts(task.strata(y), _count(X), groups)

@@ -15,7 +15,7 @@ from .simplex import Simplex
 class TableConvolution(NamedTuple):
     """For rows v: min over laws pi on the outputs of A(v + sum_z pi_z psi_z) + sum_z pi_z c_z, by the compiled solver.
 
-    kernel: the number of A in `_compiled.convolution`. parameter: the lower end of a cube, or the width of each simplex.
+    kernel: the number of A in `_compiled.convolution_row`. parameter: the lower end of a cube, or the width of each simplex.
     """
 
     kernel: int

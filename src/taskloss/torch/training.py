@@ -233,7 +233,7 @@ class Training:
         return self._watched and self.done - self.best >= (self.hypothesis.early_stopping or 0)
 
     def _scores(self, inputs: Any) -> np.ndarray:
-        return scores_of(self.module, inputs, self.hypothesis.precision) + self.start
+        return self._finite(scores_of(self.module, inputs, self.hypothesis.precision) + self.start)
 
     def _evaluate(self) -> None:
         """Refit the table of transitions or thresholds, if any; then evaluate the held-out task loss."""
@@ -264,7 +264,7 @@ class Training:
         def closure() -> Tensor:
             self.optimizer.zero_grad()
             u = forward(self.module, x, self.hypothesis.precision)
-            v = self._checked(u).detach().double().cpu().numpy() + self.start
+            v = self._finite(self._checked(u).detach().double().cpu().numpy() + self.start)
             value, dv = part.risk_and_gradient(v)
             total = scale * float(value.sum())
             if not np.isfinite(total):
@@ -288,6 +288,11 @@ class Training:
             shape = tuple(u.shape) if isinstance(u, Tensor) else type(u).__name__
             raise ValueError(f"The module must return {self.n_scores} scores for each row here, got shape {shape}.")
         return u
+
+    def _finite(self, v: np.ndarray) -> np.ndarray:
+        if not np.isfinite(v).all():
+            self._explain()
+        return v
 
     def _explain(self) -> None:
         if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
