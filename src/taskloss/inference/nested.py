@@ -125,7 +125,7 @@ def _nominal_tests(problem: Problem, X: Any, y: Any, sample_weight: Any) -> Any:
 
 
 def _brant(problem: Problem, names: list[str]) -> dict[str, tuple[float, int]]:
-    from .estimators.faces import CostSensitiveClassifier
+    from ..estimators.faces import CostSensitiveClassifier
 
     X, codes = problem.X, problem.risk.targets.argmax(1)
     weights, cuts, d = problem.risk.weights * problem.total, range(problem.risk.n_scores), problem.X.shape[1]
