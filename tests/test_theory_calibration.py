@@ -447,7 +447,7 @@ def test_witnesses_attain_zeta(zeta):
         best = (problem.table <= problem.table.min(0) + 1e-12).all(1).any()  # one output is optimal everywhere
         assert best or (problem.table < problem.table[z] - 1e-12).all(1).any()  # or the pair's own is optimal nowhere
         return
-    assert found.lower <= found.value
+    assert found.lower <= found.value * (1 + 1e-12)  # a pair alone was made feasible twice, which costs its last digit
     assert problem.excess(found.z, found.u_prime) >= eps - 1e-9
     assert problem.excess(found.z, found.u) <= 1e-8
     assert problem.polytope.contains(found.u_prime, tol=1e-7)

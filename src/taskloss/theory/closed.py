@@ -252,12 +252,13 @@ def two_point_ceilings(table: np.ndarray, slope: float) -> np.ndarray:
     a, b = d.max(-1), -d.min(-1)
     out = np.zeros(a.shape)
     ok = (a > 0) & (b > 0)
-    t, q = slope * (a + b)[ok], (b / np.where(ok, a + b, 1.0))[ok]
+    a, b = a[ok], b[ok]
+    t, q, rest = slope * (a + b), b / (a + b), a / (a + b)
     near, far = np.minimum(t, 1e-4), np.maximum(t, 30.0)
     with np.errstate(over="ignore", under="ignore"):
         middle = np.log1p(q * np.expm1(np.minimum(t, 30.0)))
-        whole = np.where(t < 30, middle, np.logaddexp(np.log1p(-q), np.log(q) + far)) - q * t
-        out[ok] = np.where(t < 1e-4, q * (1 - q) * near**2 / 2 * np.exp(near), np.maximum(whole, 0.0) + 1e-15 * t)
+        whole = np.where(t < 30, middle, np.logaddexp(np.log(rest), np.log(q) + far)) - q * t
+        out[ok] = np.where(t < 1e-4, q * rest * near**2 / 2 * np.exp(near), np.maximum(whole, 0.0) + 1e-15 * t)
     return out
 
 
