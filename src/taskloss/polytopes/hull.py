@@ -15,6 +15,21 @@ from .base import Array, Law, Polytope, normals
 from .simplex import Simplex
 
 
+def nearest_law(points: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """A law over the points whose mean is u, or nearest to u.
+
+    That mean is u plus the least-norm point of the hull of P - u, which is q (P - u) with q the normalised solution of
+    min |(P - u)^T x|^2 + (1 - sum x)^2 over x >= 0: scaling x = s q and minimising over s leaves |.|^2 / (1 + |.|^2),
+    which is increasing in the norm.
+    """
+    from scipy.optimize import nnls
+
+    rows = (points - u).T
+    rows = rows / (np.abs(rows).max(initial=0.0) or 1.0)
+    x = nnls(np.vstack([rows, np.ones(len(points))]), np.append(np.zeros(len(u)), 1.0))[0]
+    return x / x.sum()
+
+
 class Hull(Polytope):
     """hull{p_1, ..., p_m} in R^k, the points given as rows: any small marginal polytope, by enumeration.
 
@@ -120,18 +135,11 @@ class Hull(Polytope):
         return xp.take(points, xp.reshape(xp.argmax(v @ points.T, axis=-1), (-1,)), axis=0).reshape(v.shape)
 
     def project(self, u: Array) -> Array:
-        # The nearest point of the hull to u is u plus the least-norm point of the hull of P - u. That point is q(P -
-        # u) with q the normalised solution of min |(P - u)^T x|^2 + (1 - sum x)^2 over x >= 0: scaling x = s q and
-        # minimising over s leaves |.|^2 / (1 + |.|^2), which is increasing in the norm.
-        from scipy.optimize import nnls
-
         given, u = u, to_numpy(u).astype(float)
         points = self.vertices()
         out = np.empty((u.size // self.size, self.size))
-        target = np.append(np.zeros(self.size), 1.0)
         for i, row in enumerate(u.reshape(-1, self.size)):
-            x, _ = nnls(np.vstack([(points - row).T, np.ones(len(points))]), target)
-            out[i] = x @ points / x.sum()
+            out[i] = nearest_law(points, row) @ points
         return like(out.reshape(u.shape), given)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:

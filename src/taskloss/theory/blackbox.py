@@ -11,6 +11,7 @@ import numpy as np
 
 from .._checks import real_array
 from ..losses.base import Loss
+from ..polytopes.hull import nearest_law
 from .linear import linear_program
 
 
@@ -157,10 +158,7 @@ class BlackBox:
 
     def law(self, mu: np.ndarray) -> np.ndarray:
         """A law over the labels whose moments are mu, or nearest to mu."""
-        from scipy.optimize import nnls
-
-        q = nnls(np.vstack([self.phi.T, 1e3 * np.ones(self.count)]), np.append(mu, 1e3))[0]
-        return q / q.sum()
+        return nearest_law(self.phi, mu)
 
     def link(self, mu: Any) -> np.ndarray:
         """t(mu): the minimiser of s(., q) for a law q with moments mu."""

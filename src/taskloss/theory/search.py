@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..polytopes.hull import nearest_law
 from ..progress import Progress
 from .blackbox import OutOfTimeError
 from .certificate import Certificate
@@ -197,8 +198,8 @@ def descend(programs: Programs, start: Certificate, eps: float, deadline: float 
     gains = problem.table[z] - problem.table[other]
     # x = (law over M's vertices, u or a law over D's vertices), moved off the faces, where gradients are infinite
     n = k if points is None else len(points)
-    q = _law(problem.vertices, start.u_prime)
-    p = start.u if points is None else _law(points, start.u)
+    q = nearest_law(problem.vertices, start.u_prime)
+    p = start.u if points is None else nearest_law(points, start.u)
     centre = problem.vertices.mean(0) if domain is None else domain.center()
     pulled = 0.999 * p + 0.001 / n if points is not None else 0.999 * p + 0.001 * centre
     x0 = np.concatenate([0.999 * q + 0.001 / m, pulled])
@@ -239,11 +240,3 @@ def descend(programs: Programs, start: Certificate, eps: float, deadline: float 
     if not (np.isfinite(x).all() and law.sum() > 0):
         return Certificate(eps, np.inf, -np.inf, z, other)
     return witness(programs, z, other, eps, law / law.sum() @ problem.vertices, estimate(x))
-
-
-def _law(points: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """A law over the points with mean u."""
-    from scipy.optimize import nnls
-
-    q = nnls(np.vstack([points.T, np.ones(len(points))]), np.append(u, 1.0))[0]
-    return q / q.sum()
