@@ -1,7 +1,8 @@
 """Infimal convolution of a potential's conjugate with a table of outputs, for all rows of scores.
 
-Rows go in tiles that lie coordinate by coordinate, so that all laws of a tile are tried in vectors; only rows whose law is not
-optimal, few of them where laws come from scores nearby, take the Newton steps of `convolution_row`.
+Rows go in tiles that lie coordinate by coordinate, so that all laws of a tile are tried in vectors. Most optimal laws are on
+one or two outputs: a few rounds of Newton steps along edges of the simplex find these for the tile at once, and only the rows
+whose law is still not optimal take the steps of `convolution_row`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .pointwise import _log1p, exp, pull_back, scores
 compiled = njit(nogil=True, error_model="numpy", fastmath={"contract"})
 
 _TILE = 256  # rows
+_ROUNDS = 6  # of steps along edges, as long as they serve an eighth of the tile
 
 
 @compiled
@@ -104,6 +106,69 @@ def _start(kind, parameter, v, psi, offsets, pi, u, mu, g, values, room, bits):
 
 
 @compiled
+def _spreads(pi, mu, g, low, high, scale):
+    """The least gradient of a row's outputs, the largest of those in its law, and the scale of its moments."""
+    for t in range(len(low)):
+        low[t], high[t], scale[t] = np.inf, -np.inf, 1.0
+    for z in range(len(g)):
+        for t in range(len(low)):
+            low[t] = min(low[t], g[z, t])
+            high[t] = max(high[t], g[z, t] if pi[t, z] > 0 else -np.inf)
+    for j in range(len(mu)):
+        for t in range(len(low)):
+            scale[t] += abs(mu[j, t])
+
+
+@compiled
+def _bend(kind, parameter, mu, psi, t, first, second):
+    """The second derivative of h* along psi[first] - psi[second] at row t."""
+    k, bend = len(mu), 0.0
+    if kind == QUADRATIC or kind == CUBE:
+        for j in range(k):
+            d = psi[first, j] - psi[second, j]
+            bend += d * d * ((mu[j, t] - parameter) * (1.0 - mu[j, t]) if kind == CUBE else 1.0)
+        return bend
+    width = int(parameter)
+    for start in range(0, k, width):
+        mean, square = 0.0, 0.0
+        for j in range(start, start + width):
+            d = psi[first, j] - psi[second, j]
+            mean += mu[j, t] * d
+            square += mu[j, t] * d * d
+        bend += square - mean * mean
+    return bend
+
+
+@compiled
+def _step_along_edges(kind, parameter, psi, pi, u, mu, g, low, high, tolerance):
+    """Newton's step for each row whose law is on two outputs, or on one that another should join; how many rows moved."""
+    (m, k), moved = psi.shape, 0
+    for t in range(len(low)):
+        if high[t] - low[t] <= tolerance[t]:
+            continue
+        first, second, count, best = -1, -1, 0, 0
+        for z in range(m):
+            if pi[t, z] > 0:
+                first, second, count = z, first, count + 1
+            if g[z, t] < g[best, t]:
+                best = z
+        if count == 1:
+            second = best
+        gap = g[first, t] - g[second, t]
+        if count > 2 or abs(gap) <= tolerance[t]:  # more outputs, or a third that should join
+            continue
+        bend = _bend(kind, parameter, mu, psi, t, first, second)
+        step = -gap / bend if bend > 0 else -np.inf if gap > 0 else np.inf
+        step = min(max(step, -pi[t, first]), pi[t, second])
+        pi[t, first] += step
+        pi[t, second] -= step
+        for j in range(k):
+            u[j, t] += step * (psi[first, j] - psi[second, j])
+        moved += 1
+    return moved
+
+
+@compiled
 def _tile(kind, parameter, v, psi, columns, offsets, size, relative, pi, mu, values, rooms):
     """For a tile of scores v (k, n): laws pi (n, m) become optimal, mu (k, n) their moments, values F."""
     n, (m, k) = len(values), psi.shape
@@ -114,24 +179,27 @@ def _tile(kind, parameter, v, psi, columns, offsets, size, relative, pi, mu, val
     for j in range(k):
         for t in range(n):
             u[j, t] += v[j, t]
-    _conjugates(kind, parameter, u, mu, values, room, bits)
-    _gradients(psi, offsets, mu, g)
-    low, high, scale = room[0], room[1], room[2]
-    for t in range(n):
-        low[t], high[t], scale[t] = np.inf, -np.inf, 1.0
+    low, high, tolerance = room[0], room[1], room[2]
+    moved = n
+    for attempt in range(_ROUNDS + 1):
+        _conjugates(kind, parameter, u, mu, values, room, bits)
+        _gradients(psi, offsets, mu, g)
+        _spreads(pi, mu, g, low, high, tolerance)
+        for t in range(n):
+            tolerance[t] *= relative * size
+        if attempt == _ROUNDS or 8 * moved <= n:
+            break
+        moved = _step_along_edges(kind, parameter, psi, pi, u, mu, g, low, high, tolerance)
+        if moved == 0:
+            break
     for z in range(m):
         for t in range(n):
-            low[t] = min(low[t], g[z, t])
-            high[t] = max(high[t], g[z, t] if pi[t, z] > 0 else -np.inf)
             values[t] += pi[t, z] * offsets[z]
-    for j in range(k):
-        for t in range(n):
-            scale[t] += abs(mu[j, t])
     row, there, score, gradient = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :m]
     step, moved, trial, law = vectors[4], vectors[5, :k], vectors[6], vectors[7, :m]
     gram, difference = tables[0], tables[1]
     for t in range(n):
-        if high[t] - low[t] <= relative * size * scale[t]:
+        if high[t] - low[t] <= tolerance[t]:
             continue
         for j in range(k):
             row[j], there[j] = v[j, t], mu[j, t]
