@@ -123,7 +123,7 @@ def _spreads(pi, mu, g, low, high, scale):
 def _bend(kind, parameter, mu, psi, t, first, second):
     """The second derivative of h* along psi[first] - psi[second] at row t."""
     k, bend = len(mu), 0.0
-    if kind == QUADRATIC or kind == CUBE:
+    if kind in (QUADRATIC, CUBE):
         for j in range(k):
             d = psi[first, j] - psi[second, j]
             bend += d * d * ((mu[j, t] - parameter) * (1.0 - mu[j, t]) if kind == CUBE else 1.0)
