@@ -247,7 +247,7 @@ def test_tasks_are_fused_unless_others_need_them_or_workers_have_them(client):
         held = client.persist(delayed(np.arange)(5))
         both = [delayed(np.dot)(held, delayed(np.ones)(5)) for _ in range(2)]
         found = rounds.fused(both)
-        assert {held.key} <= set(found[0].dask)
+        assert set(found[0].dask) == {held.key, *(item.key for item in both)}
         assert dask.compute(*found) == (10, 10)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import dask.config
 import numpy as np
-from dask._task_spec import Alias, Task, TaskRef, convert_legacy_graph
+from dask._task_spec import Alias, Task, convert_legacy_graph
 from dask.base import annotate, compute, persist
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
@@ -277,11 +277,12 @@ def fused(items: list[Any]) -> list[Any]:
         waiting = [(end.key, end.key)]
         while waiting:
             key, one = waiting.pop()
-            if key not in tasks or owner.get(key, ...) in (None, one):
+            if key not in given or owner.get(key, ...) in (None, one):
                 continue
-            held = isinstance(given[key], TaskRef) or not tasks.keys() >= tasks[key].dependencies
+            needs = tasks[key].dependencies if key in tasks else frozenset()  # what is held is a Future, and no task
+            held = key not in tasks or not given.keys() >= needs
             owner[key] = one = None if key in owner or held else one
-            waiting += [(needed, one) for needed in tasks[key].dependencies]
+            waiting += [(needed, one) for needed in needs]
     own: dict[Any, list[Any]] = {key: [] for key in owner.values()}
     for key, one in owner.items():
         own[one].append(key)
