@@ -48,7 +48,7 @@ def _with_target(table: Table, target: Sequence[str]) -> tuple[Table, int]:
 
 
 def _labels(name: str, options: Any, table: Table, note: str) -> tuple[Task, str]:
-    words = [str(v) for v in table.frame[name]]
+    words = [str(v).strip() for v in table.frame[name]]
     kind = type_of_labels(words)
     values = labels_of(words, kind, f"{table.path}, column {name!r}")
     labels = np.unique(values)

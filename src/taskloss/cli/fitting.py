@@ -15,7 +15,7 @@ from . import judging, learners
 from .command import Command, add_loss, add_reading, add_writing
 from .costs import make_loss, template
 from .finding import find_task
-from .output import Output, Work, check_place, listed, written
+from .output import Output, Work, check_place, counted, listed, written
 from .tables import Table, choose_columns, read_table
 from .tasks import TASKS, Task
 from .words import sentences_of_costs
@@ -147,7 +147,7 @@ def _introduce(
     options: Any,
 ) -> None:
     """What was found, before the work, so that a wrong guess is seen."""
-    out.say(f"{table.path}: {len(table)} rows")
+    out.say(f"{table.path}: {counted(len(table), 'row')}")
     out.say(f"Target {listed(task.target)}: {task.describe(y)}")
     out.say(f"Task: {task.name} ({why}; --task says otherwise)")
     out.say(f"Judged by: {judging.name_of(loss)}")
@@ -189,6 +189,11 @@ def _held_out(
     """The loss of each row, or group, in a fold on which the model was not fitted."""
     groups, parts = task.groups(table), []
     for train, test in _splits(task, y, groups, len(table), folds):
+        if task.losses == "classes" and (left := np.unique(_rows(y, train))).size == 1:
+            raise ValueError(
+                f"Without the rows that are held out, all others are {left.tolist()[0]!r}: too few are anything else. Pass --folds 0 with a --learner, "
+                "or a file with more rows."
+            )
         with _fit_warnings():
             model = learners.pipeline(name, task, loss, columns, len(table))
             part = None if groups is None else groups[train]

@@ -87,8 +87,7 @@ class Labels(Task):
 
     def read(self, table: Table) -> np.ndarray:
         table.require(self.target, "--target")
-        column = table.frame[self.target[0]]
-        words = [str(v) for v in column]
+        words = [str(v).strip() for v in table.frame[self.target[0]]]
         kind = _TYPES[self.kind]
         words = [whole(word) for word in words] if kind is int else words
         found = type_of_labels(words)
