@@ -1,11 +1,10 @@
-"""Fits over Dask clusters on one machine: overhead, dask-ml, lost workers, data larger than memory, and what a round costs."""
+"""Fits over Dask clusters on one machine: overhead, dask-ml, data larger than memory, and what a round costs."""
 
 from __future__ import annotations
 
 import json
 import os
 import pathlib
-import signal
 import sys
 import tempfile
 import threading
@@ -24,7 +23,6 @@ from taskloss.objectives import PenalisedRisk
 from taskloss.progress import callbacks
 
 STORE = RESULTS / "dask_fits.json"
-QUICK = {"distributed.comm.timeouts.connect": "3s"}
 
 
 def cluster(workers, **options):
@@ -100,65 +98,6 @@ def peers():
                     f"{theirs / mine:.1f} times as fast",
                 ]
             )
-    return out
-
-
-def kill(client, count, rng):
-    for pid in rng.choice(list(client.run(os.getpid).values()), count, replace=False):
-        os.kill(int(pid), signal.SIGKILL)
-
-
-def kills():
-    """One of four workers killed at a random evaluation, 20 seeds; two; one while it reads."""
-    n, parts = 400_000, 16
-
-    def block(block_info=None):
-        return rows_of(block_info[None]["chunk-location"][0], n // parts, 50, 8)[0]
-
-    X = da.map_blocks(block, chunks=((n // parts,) * parts, 50), dtype=float, meta=np.empty((0, 0)))
-    noise = da.random.RandomState(0).normal(size=(n, 8), chunks=(n // parts, -1))
-    y = (X[:, :8] + 0.3 * noise).argmax(axis=1)
-    face, out = tl.TaskLossEstimator(alpha=1e-6, tol=1e-12), []
-
-    def struck(seed, count, while_reading=False):
-        """Seconds of a fit undisturbed and of one struck, on a cluster of its own, and how far apart their objectives are."""
-        rng = np.random.default_rng(seed)
-        with cluster(4) as machines, Client(machines) as client:
-            face.fit(X, y)
-            calm, value, seen = timed(lambda: face.fit(X, y))[0], face.solution_.value, []
-            at = rng.integers(1, face.solution_.iterations)
-
-            def strike(step):
-                seen.append(step)
-                if len(seen) == at:
-                    kill(client, count, rng)
-
-            if while_reading:
-                threading.Timer(0.15 * calm, kill, (client, 1, rng)).start()
-                seconds = timed(lambda: face.fit(X, y))[0]
-            else:
-                with callbacks(strike):
-                    seconds = timed(lambda: face.fit(X, y))[0]
-        return calm, seconds, abs(face.solution_.value - value) / value
-
-    cases = {
-        "one of four at a random evaluation, 20 seeds": [(seed, 1) for seed in range(20)],
-        "two of four, 3 seeds": [(seed, 2) for seed in range(3)],
-        "one while it reads, 3 seeds": [(seed, 1, True) for seed in range(3)],
-    }
-    with dask.config.set(QUICK):
-        for name, runs in cases.items():
-            calm, seconds, gaps = (np.array(column) for column in zip(*(struck(*run) for run in runs), strict=True))
-            shares = seconds / calm
-            out.append(
-                [
-                    f"killed: {name}; objectives within {gaps.max():.0e}",
-                    f"median {np.median(calm):.2f} s undisturbed",
-                    f"median {np.median(seconds):.2f} s, most {seconds.max():.2f} s",
-                    f"median {np.median(shares):.2f} times, most {shares.max():.2f} (at most 1.5)",
-                ]
-            )
-            print(out[-1], flush=True)
     return out
 
 
@@ -275,7 +214,7 @@ def rounds():
     return out
 
 
-SECTIONS = {"overhead": overhead, "peers": peers, "kills": kills, "large": large, "rounds": rounds}
+SECTIONS = {"overhead": overhead, "peers": peers, "large": large, "rounds": rounds}
 
 
 def main(names):
