@@ -532,3 +532,81 @@ def test_whole_labels_that_a_reader_made_floats_are_known(tmp_path):
 def test_lines_may_end_as_old_spreadsheets_end_them(tmp_path):
     (tmp_path / "rows.csv").write_bytes(b"a,y\r1,no\r2,yes\r")
     assert read_table(str(tmp_path / "rows.csv")).frame.values.tolist() == [["1", "no"], ["2", "yes"]]
+
+
+def test_three_labels_are_explained_by_ranges_and_what_is_never_decided(run):
+    """What cannot be said by thresholds of one probability; each sentence is checked on laws of the label."""
+    rows = ["0,1,6", "2,0,3", "9,4,0", "9,9,9", "1,2,7"]
+    names = ["low", "mid", "high", "worst", "second"]
+    table = "d,low,mid,high\n" + "".join(f"{name},{row}\n" for name, row in zip(names, rows, strict=True))
+    pathlib.Path("c.csv").write_text(table)
+    code, out, _ = run("explain-costs", "c.csv")
+    assert code == 0
+    least, most = map(float, re.search(r"'low' can be decided from a probability of (\S+) on, and always is above (\S+)\.", out).groups())  # fmt: skip
+    laws = np.random.default_rng(0).dirichlet(np.ones(3), 50_000)
+    matrix = np.array([[float(word) for word in row.split(",")] for row in rows])
+    low = (laws @ matrix.T).argmin(1) == 0
+    assert laws[low, 0].min() == pytest.approx(least, abs=0.02)
+    assert laws[~low, 0].max() == pytest.approx(most, abs=0.02)
+    for never in ("'worst': 'low' costs no more, whatever the label.", "'second': 'low' costs no more"):
+        assert never in out
+    code, out, _ = run("explain-costs", "--loss", "absolute", "--labels", "3")
+    assert code == 0
+    assert "these are the costs of the absolute loss" in out
+    pathlib.Path("c.csv").write_text("d,a,b,c\nx,1,1,1\ny,2,2,2\n")
+    out = run("explain-costs", "c.csv")[1]
+    assert "Whether it is 'a' or 'b' changes no decision." in out
+    assert "0 numbers" not in out
+
+
+def test_parquet_types_are_read_as_they_are_or_left_out(run):
+    """Truth values, missing whole numbers, categories and dates; a model reads the same from a CSV file."""
+    rng = np.random.default_rng(0)
+    n = 80
+    x = rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "y": x + rng.normal(size=n) / 2 > 0, "big": rng.random(n) > 0.5})
+    frame["visits"] = pd.array(np.where(rng.random(n) < 0.2, None, rng.integers(1, 9, n)), dtype="Int64")
+    frame["home"] = pd.Categorical(rng.choice(["rent", "own"], n))
+    frame["note"] = pd.Series(np.where(rng.random(n) < 0.3, None, "seen"), dtype=object)
+    frame["when"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 9, n), "D")
+    frame["parts"] = [[1, 2]] * n
+    frame.to_parquet("types.parquet")
+    fit = ("fit", "types.parquet", "--target", "y", "-o", "m.skops", "--learner", "linear", "--folds", 2, "--json")
+    code, out, err = run(*fit)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["numbers"] == ["x", "big", "visits"]
+    assert found["categories"] == {"home": ["own", "rent"], "note": ["seen"]}
+    assert found["left_out"]["when"].startswith("values of type timestamp")
+    assert found["left_out"]["parts"].startswith("values of type list")
+    assert "--target names 'when', which in types.parquet holds values of type timestamp" in spoilt(
+        run, "fit", "types.parquet", "--target", "when", "-o", "n.skops"
+    )
+    assert found["task"]["labels"] == [0, 1]
+    frame.astype({"big": int}).to_csv("types.csv", index=False)
+    assert json.loads(run("predict", "m.skops", "types.csv", "--json")[1]) == json.loads(
+        run("predict", "m.skops", "types.parquet", "--json")[1]
+    )
+
+
+def test_a_terminal_sees_how_far_the_work_is(run, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    code, _, err = run(*CANCER, "--learner", "linear")
+    assert code == 0
+    assert "\r" in err
+    assert "3 of 3 fits" in err
+    assert err.endswith("\n")
+
+
+def test_whoever_reads_the_output_may_stop(tmp_path):
+    """As `head` does: no traceback, and no complaint."""
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i % 7},{'ab'[i % 2]}\n" for i in range(400)))
+    python = f'"{sys.executable}" -m taskloss'
+    fit = f"{python} fit rows.csv --target y -o m.skops --learner linear --folds 0 --quiet > {tmp_path / 'log'}"
+    found = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {fit} && {python} list | head -n 1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "loss:\n", "")

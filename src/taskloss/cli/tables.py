@@ -42,6 +42,10 @@ class Table:
 
     def require(self, names: Sequence[str], option: str) -> None:
         for name in names:
+            if name in self.left_out:
+                raise ValueError(
+                    f"{option} names {name!r}, which in {self.path} holds {self.left_out[name]}: it must hold numbers or words."
+                )
             if name not in self.frame.columns:
                 raise ValueError(
                     f"{option} must name a column: {self.path} has no column {name!r}; its columns are {listed(list(self.frame.columns), 12)}."
@@ -166,7 +170,7 @@ def _read_parquet(path: str) -> Table:
             frame[name] = pd.Series(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)
         else:
             frame[name] = column.to_numpy()
-    return Table(path, pd.DataFrame(frame))
+    return Table(path, pd.DataFrame(frame), left_out)
 
 
 def is_missing(column: Any) -> np.ndarray:
