@@ -106,6 +106,8 @@ def _sets(target: list[str], options: Any, table: Table) -> Sets:
     if len(target) > 1:
         raise ValueError("--separator is for one column of label sets: name one target.")
     labels = sorted({part for value in table.frame[target[0]] for part in parts_of(value, options.separator)})
+    if not labels:
+        raise ValueError(f"The target {target[0]!r} of {table.path} is empty in every row.")
     if len(labels) > _MOST:
         raise ValueError(
             f"The target {target[0]!r} holds {len(labels)} different labels between {options.separator!r}: at most {_MOST} can be learned."

@@ -100,6 +100,7 @@ def _run(options: Any, out: Output) -> dict[str, Any]:
         _columns(getattr(options, o), table, o) for o in ("ignore", "numeric", "categorical")
     )
     columns, left_out = choose_columns(table, task.card(), [*task.used, *ignored], numeric, categorical)
+    table.read(columns)  # what is wrong with a value is said with its row in the file, not in a part of it
     names = learners.resolve(options.learner, len(table))
     _introduce(out, table, task, why, y, loss, columns, left_out, options)
     with Work("fit", len(names) * options.folds + 1, not options.quiet) as work:
@@ -210,9 +211,9 @@ def _splits(task: Task, y: Any, groups: np.ndarray | None, n: int, folds: int) -
 
     count = n if groups is None else len(np.unique(groups))
     if count < folds:
-        what = "rows" if groups is None else f"groups in {task.group!r}"
+        what = counted(count, "row") if groups is None else f"{counted(count, 'group')} in {task.group!r}"
         raise ValueError(
-            f"There are {count} {what}, too few to be held out in {folds} parts: pass fewer --folds, or 0."
+            f"There {'is' if count == 1 else 'are'} {what}, too few to be held out in {folds} parts: pass fewer --folds, or 0."
         )
     if groups is not None:
         return list(GroupKFold(folds, shuffle=True, random_state=0).split(np.zeros(n), groups=groups))

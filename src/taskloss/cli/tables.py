@@ -51,6 +51,13 @@ class Table:
                     f"{option} must name a column: {self.path} has no column {name!r}; its columns are {listed(list(self.frame.columns), 12)}."
                 )
 
+    def read(self, columns: Columns) -> Any:
+        """The columns that a model reads; what is wrong with them is said of the file."""
+        try:
+            return columns.transform(self.frame)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
+
     def rows(self, keep: np.ndarray) -> Table:
         return Table(self.path, self.frame[keep].reset_index(drop=True), self.left_out)
 
@@ -204,8 +211,13 @@ def choose_columns(
         else:
             left_out[name] = kind
     if not numbers and not categories:
+        nothing = (
+            "all but the target are ignored"
+            if len(out) > len(target.get("target", out))
+            else "the target is its only one"
+        )
         reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
-        raise ValueError(f"{table.path} has no column to learn from ({reasons or 'the target is its only one'}).")
+        raise ValueError(f"{table.path} has no column to learn from ({reasons or nothing}).")
     return Columns(numbers, categories, target), left_out
 
 

@@ -43,14 +43,6 @@ def _read(options: Any) -> Table:
     return read_table(options.data, options.delimiter, options.encoding)
 
 
-def _frame(columns: Columns, table: Table) -> Any:
-    """The columns that the model reads; what is wrong with them is said of the file."""
-    try:
-        return columns.transform(table.frame)
-    except ValueError as error:
-        raise ValueError(f"{table.path}: {error}") from error
-
-
 def _groups(task: Task, table: Table) -> Any:
     return task.groups(table) if task.losses == "ranking" else None
 
@@ -93,7 +85,7 @@ def _predict(options: Any, out: Output) -> Any:
     model, task, columns = _load(options.model)
     table = _read(options)
     table.require(options.keep, "--keep")
-    frame, groups, loss = _frame(columns, table), _groups(task, table), _other_loss(options, task, model)
+    frame, groups, loss = table.read(columns), _groups(task, table), _other_loss(options, task, model)
     found = {name: table.frame[name].tolist() for name in options.keep}
     for name, values in task.decide(model, frame, groups, loss, options.proba).items():
         found[f"predicted_{name}" if name in found else name] = values
@@ -149,7 +141,7 @@ def _known(options: Any, task: Task) -> Table:
 def _evaluate(options: Any, out: Output) -> dict[str, Any]:
     model, task, columns = _load(options.model)
     table = _known(options, task)
-    y, frame, loss = task.read(table), _frame(columns, table), _other_loss(options, task, model)
+    y, frame, loss = task.read(table), table.read(columns), _other_loss(options, task, model)
     groups = _groups(task, table)
     own = model[-1].loss_ if loss is None else loss
     found = judging.compared(task.judge(model, frame, y, groups, loss), judging.span(own, task.labels))
@@ -208,7 +200,7 @@ def _report(options: Any, out: Output) -> dict[str, Any]:
     model, task, columns = _load(options.model)
     table = _known(options, task)
     y, groups, loss = task.read(table), _groups(task, table), _other_loss(options, task, model)
-    _frame(columns, table)  # for its sentences
+    table.read(columns)  # for its sentences
     params = {} if groups is None else {"groups": groups}
     found = tl.diagnose(model, table.frame, y, loss, **params)
     title = options.title or f"{options.model} on {table.path}"
