@@ -5,6 +5,7 @@ Every surrogate: potential, link and loss
 A surrogate is a convex potential and a link. Here is each that is registered, on its own small example, along the segment from one label to another.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import taskloss as tl
 
 tl.plots.SurrogateDisplay.from_surrogates()

@@ -119,6 +119,48 @@ def test_other_costs_take_no_new_fit(run):
     assert "abstain" in expected
 
 
+def test_abstaining_is_added_to_the_models_own_costs(run):
+    run(*CANCER, "--learner", "linear", "--quiet")
+    code, out, _ = run("predict", "model.skops", "cancer.csv", "--abstain", "0.3", "--json")
+    assert code == 0
+    model, frame = tl.model_files.load("model.skops"), pd.read_csv("cancer.csv")
+    names = ["benign", "malignant"]
+    costs = tl.losses.CostMatrix([[0, 20], [1, 0], [0.3, 0.3]], outputs=[*names, "abstain"], labels=names)
+    assert [row["diagnosis"] for row in json.loads(out)] == tl.decide(model, costs, X=frame).tolist()
+    assert "--at is no option of the loss cost-matrix" in spoilt(run, "predict", "model.skops", "cancer.csv", "--at", 3)
+
+
+def test_labels_match_costs_whatever_blanks_or_points_a_file_has(run):
+    """A blank after each comma, and 1.0 for 1 as pandas writes whole numbers beside missing ones."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    rows = [f"{v}, {'rent ' if v > 0 else 'own'}, {1.0 if v + rng.normal() / 3 > 0 else 0.0}" for v in x]
+    pathlib.Path("blanks.csv").write_text("x, home, y\n" + "\n".join(rows) + "\n")
+    pathlib.Path("c.csv").write_text("decision,0,1\n0,0,1\n1,8,0\n")
+    fit = (
+        "fit",
+        "blanks.csv",
+        "--target",
+        "y",
+        "--costs",
+        "c.csv",
+        "-o",
+        "m.skops",
+        "--learner",
+        "linear",
+        "--folds",
+        "2",
+    )
+    code, out, err = run(*fit, "--json")
+    assert code == 0, err
+    assert json.loads(out)["categories"] == {"home": ["own", "rent"]}
+    pathlib.Path("new.csv").write_text("x,home\n-3,own\n3,rent\n")
+    found = [row["y"] for row in json.loads(run("predict", "m.skops", "new.csv", "--json")[1])]
+    assert found == [0, 1]
+    assert tl.model_files.load("m.skops").predict(pd.read_csv("new.csv")).tolist() == found
+    assert run("evaluate", "m.skops", "blanks.csv")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "task", "column"),
     [
@@ -219,6 +261,7 @@ def spoilt(run, *arguments):
         ({"a.csv": "x,y\n" + "".join(f"{i},{i * 0.37}\n" for i in range(50))}, ["a.csv", "--target", "y"], "this is a regression, and taskloss decides among labels"),
         ({"a.csv": "x,y\n" + "".join(f"{i},w{i}\n" for i in range(50))}, ["a.csv", "--target", "y"], "holds 50 different words in 50 rows"),
         ({"a.csv": "x,y\n1,2,3\n"}, ["a.csv", "--target", "y"], "a.csv, line 2: 3 columns where the header has 2"),
+        ({"a.csv": "x,y\n1\n"}, ["a.csv", "--target", "y"], "a.csv, line 2: 1 column where the header has 2"),
         ({"a.csv": 'x,y\n1,"2\n'}, ["a.csv", "--target", "y"], "a.csv, line 2: a quote that is never closed."),
         ({"a.csv": b"PK\0\0\0"}, ["a.csv", "--target", "y"], "a.csv is no text file: it must be CSV"),
         ({"a.csv": "x,y\ncaf\xe9,1\n".encode("latin-1")}, ["a.csv", "--target", "y"], "a.csv is not text in utf-8: pass its --encoding"),
@@ -229,18 +272,31 @@ def spoilt(run, *arguments):
         ({"a.parquet": "x,y\n1,2\n"}, ["a.parquet", "--target", "y"], "a.parquet is no Parquet file"),
         ({"a.csv.gz": "x,y\n1,2\n"}, ["a.csv.gz", "--target", "y"], "a.csv.gz cannot be unpacked"),
         ({"a.csv": "y\na\nb\n"}, ["a.csv", "--target", "y"], "a.csv has no column to learn from (the target is its only one)."),
-        ({"c.csv": "decision,good,bad\ngood,0,5\nbad,1,0\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "The labels of c.csv do not match: it has no column for 'benign', 'malignant' and 'good', 'bad' is no label of the data"),
+        ({"c.csv": "decision,good,bad\ngood,0,5\nbad,1,0\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "The labels of c.csv do not match: it has no column for 'benign', 'malignant' and 'good', 'bad' are no labels of the data"),
         ({"c.csv": "0,5\n1,0\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv holds numbers alone"),
         ({"c.csv": "d,benign,malignant\nbenign,0,x\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv, line 2: a cost must be a finite number, got 'x'."),
         ({"c.csv": "d,benign,malignant\npass,0,1\nreview,1,2\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv", "--truth-in-rows"], "The labels of c.csv do not match"),
         ({}, ["cancer.csv", "--target", "diagnosis", "--costs", "costs.csv", "--loss", "zero-one"], "--costs and --loss both say what mistakes cost"),
-        ({}, ["cancer.csv", "--target", "diagnosis", "--loss", "ndcg"], "--loss ndcg is for another task; here it is one of absolute, squared, zero-one."),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--loss", "ndcg"], "--loss ndcg is for another task, or needs more than a name; here it is one of absolute, squared, zero-one."),
+        ({}, ["cancer.csv", "--target", "diagnosis", "--loss", "best"], "--loss best does not exist; here it is one of absolute, squared, zero-one."),
+        ({"c.csv": "d;benign;malignant\nbenign;0;8,5\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv, line 2: a cost must be a finite number, got '8,5'; write it with a point."),
+        ({"c.csv": "d,benign,malignant\nbenign,0,8\n"}, ["cancer.csv", "--target", "diagnosis", "--costs", "c.csv"], "c.csv has one decision only, 'benign': there is nothing to decide."),
+        ({"a.csv": "x,y\n1,a\n5,b\n3,a\n4,a\n"}, ["a.csv", "--target", "y", "--folds", "2"], "Without the rows that are held out, all others are 'a'"),
+        ({"a.csv": "x,y\n1,a\n".encode("utf-16")}, ["a.csv", "--target", "y"], "a.csv is text in UTF-16: pass --encoding utf-16."),
+        ({"a.csv": b"PK\3\4\0\xff\xfe"}, ["a.csv", "--target", "y"], "a.csv is no text file: it must be CSV"),
         ({}, ["cancer.csv", "--target", "diagnosis", "--abstain", "-1"], "--abstain must be a cost above zero, got -1."),
         ({}, ["words.csv", "--target", "grade", "--task", "ordinal"], "The labels of 'grade' are words: say their order, --order bad,fair,mild,worst"),
         ({}, ["words.csv", "--target", "grade", "--order", "mild,worst"], "--order must list each label of 'grade' once"),
         ({}, ["tags.csv", "--target", "tags", "--separator", "|", "--costs", "costs.csv"], "--costs is for tasks with one label a row"),
         ({}, ["words.csv", "--target", "grade,sex"], "The target 'grade' is one of several, and must be 0 or 1"),
         ({}, ["queries.csv", "--target", "relevance", "--task", "ranking"], "--task ranking needs --group"),
+        ({"a.csv": "x,r,q\n1,2,a\n5,1,\n3,0,b\n"}, ["a.csv", "--target", "r", "--group", "q"], "The column 'q' of a.csv must name the group of each row, and is empty in row 2."),
+        ({"a.csv": "x,r,q\n1,2,a\n5,1,b\n3,0,c\n"}, ["a.csv", "--target", "r", "--group", "q"], "Every row of a.csv is alone in its group of 'q': there is nothing to rank."),
+        ({"a.csv": "x,r,q\n1,2,a\n5,1,a\n3,0,a\n"}, ["a.csv", "--target", "r", "--group", "q"], "There is 1 group in 'q', too few to be held out in 5 parts"),
+        ({"a.csv": "x,t\n1,\n2,\n7,\n"}, ["a.csv", "--target", "t", "--separator", ";"], "The target 't' of a.csv is empty in every row."),
+        ({"a.csv": "x,s,t\n1,,1\n2,1,0\n"}, ["a.csv", "--target", "s,t"], "row 1 of a.csv holds ''."),
+        ({"a.csv": "x,y\n" + "1,a\n2,b\n" * 9 + "1e400,a\n"}, ["a.csv", "--target", "y"], "a.csv: The column 'x' is infinite in row 19."),
+        ({"a.csv": "x,y\n1,a\n2,b\n"}, ["a.csv", "--target", "y", "--ignore", "x"], "a.csv has no column to learn from (all but the target are ignored)."),
         ({}, ["cancer.csv", "--target", "diagnosis", "--numeric", "size"], "The column 'size' holds 'huge' in row 1"),
         ({}, ["cancer.csv", "--target", "diagnosis", "--folds", "1"], "--folds must be at least 2"),
         ({}, ["cancer.csv", "--target", "diagnosis", "--learner", "auto", "--folds", "0"], "name a learner"),
@@ -267,13 +323,32 @@ def test_what_is_there_is_not_written_over_without_force(run):
     assert "z.png exists" in spoilt(run, "theory", "costs.csv", "--figure", "z.png")
 
 
+def test_a_file_that_is_read_is_never_written_over(run):
+    """Not even with --force: no slip in -o costs anybody the rows, the costs or the model."""
+    assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
+    kept = {name: pathlib.Path(name).read_bytes() for name in ("cancer.csv", "costs.csv", "model.skops")}
+    fit, decide = ("fit", "cancer.csv", "--target", "diagnosis", "--costs", "costs.csv"), ("model.skops", "cancer.csv")
+    for command in (
+        (*fit, "-o", "cancer.csv"),
+        (*fit, "-o", "./costs.csv"),
+        ("predict", *decide, "-o", "cancer.csv"),
+        ("predict", *decide, "-o", "model.skops"),
+        ("report", *decide, "-o", "cancer.csv"),
+        ("theory", "costs.csv", "--figure", "costs.csv"),
+    ):
+        assert "is read by this command" in spoilt(run, *command, "--force")
+    assert kept == {name: pathlib.Path(name).read_bytes() for name in kept}
+
+
 def test_a_model_file_that_cannot_be_used_is_refused(run, monkeypatch):
     assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
     with monkeypatch.context() as later:
         later.setattr(model_files, "FORMAT", model_files.FORMAT + 1)
         assert "was stored by taskloss" in spoilt(run, "predict", "model.skops", "cancer.csv")
     assert "no such file" in spoilt(run, "predict", "none.skops", "cancer.csv")
-    assert "is none: " in spoilt(run, "predict", "costs.csv", "cancer.csv")
+    pathlib.Path("half.skops").write_bytes(pathlib.Path("model.skops").read_bytes()[:9000])
+    for file in ("costs.csv", "half.skops"):
+        assert f"{file} is no model that `taskloss fit` has written." in spoilt(run, "predict", file, "cancer.csv")
     tl.model_files.save(tl.CostSensitiveClassifier().fit([[0.0], [1.0]], [0, 1]), "bare.skops")
     assert "does not say how to read a file of rows" in spoilt(run, "predict", "bare.skops", "cancer.csv")
 
@@ -282,7 +357,7 @@ def test_rows_that_a_model_cannot_read_are_refused(run):
     assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
     frame = pd.read_csv("cancer.csv")
     frame.drop(columns="mean radius").to_csv("less.csv", index=False)
-    assert "less.csv: The model reads the column 'mean radius', which X lacks" in spoilt(
+    assert "less.csv: The model reads the column 'mean radius', not found" in spoilt(
         run, "predict", "model.skops", "less.csv"
     )
     frame.astype({"mean radius": object}).assign(**{"mean radius": "big"}).to_csv("words.csv.2", index=False)
@@ -292,6 +367,10 @@ def test_rows_that_a_model_cannot_read_are_refused(run):
     assert "has no column 'diagnosis'" in spoilt(run, "evaluate", "model.skops", "new.csv")
     assert run("predict", "model.skops", "new.csv")[0] == 0
     frame.assign(diagnosis="unheard of").to_csv("unknown.csv", index=False)
+    assert "unknown.csv has none of these in 'diagnosis': it holds 'unheard of'" in spoilt(
+        run, "evaluate", "model.skops", "unknown.csv"
+    )
+    frame.assign(diagnosis=["unheard of", *frame["diagnosis"][1:]]).to_csv("unknown.csv", index=False)
     code, out, _ = run("evaluate", "model.skops", "unknown.csv")
     assert code == 0
     assert "The model does not know 'unheard of'" in out
@@ -420,8 +499,12 @@ def test_help_and_version(capsys):
         assert main([command, "--help"]) == 0
         assert "--json" in capsys.readouterr().out
     assert main([]) == 2
+    capsys.readouterr()
     assert main(["fit"]) == 2
-    assert "required" in capsys.readouterr().err
+    wanted = (
+        "taskloss fit: the following arguments are required: DATA, --target, -o/--output. See taskloss fit --help.\n"
+    )
+    assert capsys.readouterr().err == wanted
 
 
 def test_columns_that_hardly_repeat_are_left_out_with_the_reason(tmp_path):
@@ -456,3 +539,81 @@ def test_whole_labels_that_a_reader_made_floats_are_known(tmp_path):
 def test_lines_may_end_as_old_spreadsheets_end_them(tmp_path):
     (tmp_path / "rows.csv").write_bytes(b"a,y\r1,no\r2,yes\r")
     assert read_table(str(tmp_path / "rows.csv")).frame.values.tolist() == [["1", "no"], ["2", "yes"]]
+
+
+def test_three_labels_are_explained_by_ranges_and_what_is_never_decided(run):
+    """What cannot be said by thresholds of one probability; each sentence is checked on laws of the label."""
+    rows = ["0,1,6", "2,0,3", "9,4,0", "9,9,9", "1,2,7"]
+    names = ["low", "mid", "high", "worst", "second"]
+    table = "d,low,mid,high\n" + "".join(f"{name},{row}\n" for name, row in zip(names, rows, strict=True))
+    pathlib.Path("c.csv").write_text(table)
+    code, out, _ = run("explain-costs", "c.csv")
+    assert code == 0
+    least, most = map(float, re.search(r"'low' can be decided from a probability of (\S+) on, and always is above (\S+)\.", out).groups())  # fmt: skip
+    laws = np.random.default_rng(0).dirichlet(np.ones(3), 50_000)
+    matrix = np.array([[float(word) for word in row.split(",")] for row in rows])
+    low = (laws @ matrix.T).argmin(1) == 0
+    assert laws[low, 0].min() == pytest.approx(least, abs=0.02)
+    assert laws[~low, 0].max() == pytest.approx(most, abs=0.02)
+    for never in ("'worst': 'low' costs no more, whatever the label.", "'second': 'low' costs no more"):
+        assert never in out
+    code, out, _ = run("explain-costs", "--loss", "absolute", "--labels", "3")
+    assert code == 0
+    assert "these are the costs of the absolute loss" in out
+    pathlib.Path("c.csv").write_text("d,a,b,c\nx,1,1,1\ny,2,2,2\n")
+    out = run("explain-costs", "c.csv")[1]
+    assert "Whether it is 'a' or 'b' changes no decision." in out
+    assert "0 numbers" not in out
+
+
+def test_parquet_types_are_read_as_they_are_or_left_out(run):
+    """Truth values, missing whole numbers, categories and dates; a model reads the same from a CSV file."""
+    rng = np.random.default_rng(0)
+    n = 80
+    x = rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "y": x + rng.normal(size=n) / 2 > 0, "big": rng.random(n) > 0.5})
+    frame["visits"] = pd.array(np.where(rng.random(n) < 0.2, None, rng.integers(1, 9, n)), dtype="Int64")
+    frame["home"] = pd.Categorical(rng.choice(["rent", "own"], n))
+    frame["note"] = pd.Series(np.where(rng.random(n) < 0.3, None, "seen"), dtype=object)
+    frame["when"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 9, n), "D")
+    frame["parts"] = [[1, 2]] * n
+    frame.to_parquet("types.parquet")
+    fit = ("fit", "types.parquet", "--target", "y", "-o", "m.skops", "--learner", "linear", "--folds", 2, "--json")
+    code, out, err = run(*fit)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["numbers"] == ["x", "big", "visits"]
+    assert found["categories"] == {"home": ["own", "rent"], "note": ["seen"]}
+    assert found["left_out"]["when"].startswith("values of type timestamp")
+    assert found["left_out"]["parts"].startswith("values of type list")
+    assert "--target names 'when', which in types.parquet holds values of type timestamp" in spoilt(
+        run, "fit", "types.parquet", "--target", "when", "-o", "n.skops"
+    )
+    assert found["task"]["labels"] == [0, 1]
+    frame.astype({"big": int}).to_csv("types.csv", index=False)
+    assert json.loads(run("predict", "m.skops", "types.csv", "--json")[1]) == json.loads(
+        run("predict", "m.skops", "types.parquet", "--json")[1]
+    )
+
+
+def test_a_terminal_sees_how_far_the_work_is(run, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    code, _, err = run(*CANCER, "--learner", "linear")
+    assert code == 0
+    assert "\r" in err
+    assert "3 of 3 fits" in err
+    assert err.endswith("\n")
+
+
+def test_whoever_reads_the_output_may_stop(tmp_path):
+    """As `head` does: no traceback, and no complaint."""
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i % 7},{'ab'[i % 2]}\n" for i in range(400)))
+    python = f'"{sys.executable}" -m taskloss'
+    fit = f"{python} fit rows.csv --target y -o m.skops --learner linear --folds 0 --quiet > {tmp_path / 'log'}"
+    found = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {fit} && {python} list | head -n 1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, "loss:\n", "")

@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -36,6 +37,21 @@ def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
         else:
             exec(compile(block, page.name, "exec"), namespace)
     assert blocks or page.name not in ("README.md",)
+
+
+def test_the_first_page_installs_all_that_it_imports():
+    """A newcomer has what the line of its first block brings, and nothing else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    extras = re.search(r'^    pip install "\.\[(.+)\]"$', page, re.M)[1].split(",")
+    wanted = [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
+    brought = {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in wanted} | {
+        "taskloss",
+        "joblib",
+    }  # scikit-learn's
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    imported = {name for block in blocks for name in re.findall(r"^(?:import|from) (\w+)", block, re.M)}
+    assert {"scikit_learn" if name == "sklearn" else name for name in imported} <= brought
 
 
 def test_every_file_that_a_page_names_is_there():

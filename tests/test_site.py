@@ -56,6 +56,11 @@ def test_what_is_listed_is_written(tmp_path):
                 assert inspect.getdoc(value), f"{module}.{name} has no docstring"
 
 
+def test_the_page_of_pictures_has_each_of_them():
+    page = (DOCS / "pictures.md").read_text(encoding="utf-8")
+    assert [name for name in tl.plots.__all__ if not re.search(rf"\b{name}\b", page)] == []
+
+
 def test_formulas_in_docstrings_survive():
     """Plain-text formulas mean themselves, and sections are read as numpydoc has them."""
     clean = site_pages.clean

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from . import explaining, fitting, parts, using
 from .output import Output
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = COMMANDS[options.command]
     out = Output(options.json, getattr(options, "quiet", False))
     try:
+        _check_nothing_read_is_written(options)
         with _warnings_in_a_line():
             found = command.run(options, out)
         result, code = found if isinstance(found, tuple) else (found, 0)
@@ -65,11 +66,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one sentence, without all the options there are."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help.\n")
+
+
+def _check_nothing_read_is_written(options: argparse.Namespace) -> None:
+    """Not even --force may cost anybody the file that a command reads."""
+    for option in ("output", "figure"):
+        place = getattr(options, option, None)
+        for read in ("data", "model", "costs"):
+            path = getattr(options, read, None)
+            if place and path and os.path.exists(place) and os.path.exists(path) and os.path.samefile(place, path):
+                name = "-o" if option == "output" else "--figure"
+                raise ValueError(f"{place} is read by this command, and {name} would write over it: name another file.")
+
+
 def _parser() -> argparse.ArgumentParser:
     from .. import __version__
 
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("taskloss", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=form)
+    parser = _Parser("taskloss", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=form)
     parser.add_argument("--version", action="version", version=f"taskloss {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS.values():

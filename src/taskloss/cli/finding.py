@@ -48,7 +48,7 @@ def _with_target(table: Table, target: Sequence[str]) -> tuple[Table, int]:
 
 
 def _labels(name: str, options: Any, table: Table, note: str) -> tuple[Task, str]:
-    words = [str(v) for v in table.frame[name]]
+    words = [str(v).strip() for v in table.frame[name]]
     kind = type_of_labels(words)
     values = labels_of(words, kind, f"{table.path}, column {name!r}")
     labels = np.unique(values)
@@ -106,6 +106,8 @@ def _sets(target: list[str], options: Any, table: Table) -> Sets:
     if len(target) > 1:
         raise ValueError("--separator is for one column of label sets: name one target.")
     labels = sorted({part for value in table.frame[target[0]] for part in parts_of(value, options.separator)})
+    if not labels:
+        raise ValueError(f"The target {target[0]!r} of {table.path} is empty in every row.")
     if len(labels) > _MOST:
         raise ValueError(
             f"The target {target[0]!r} holds {len(labels)} different labels between {options.separator!r}: at most {_MOST} can be learned."

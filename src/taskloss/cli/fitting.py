@@ -15,7 +15,7 @@ from . import judging, learners
 from .command import Command, add_loss, add_reading, add_writing
 from .costs import make_loss, template
 from .finding import find_task
-from .output import Output, Work, check_place, listed, written
+from .output import Output, Work, check_place, counted, listed, written
 from .tables import Table, choose_columns, read_table
 from .tasks import TASKS, Task
 from .words import sentences_of_costs
@@ -100,6 +100,7 @@ def _run(options: Any, out: Output) -> dict[str, Any]:
         _columns(getattr(options, o), table, o) for o in ("ignore", "numeric", "categorical")
     )
     columns, left_out = choose_columns(table, task.card(), [*task.used, *ignored], numeric, categorical)
+    table.read(columns)  # what is wrong with a value is said with its row in the file, not in a part of it
     names = learners.resolve(options.learner, len(table))
     _introduce(out, table, task, why, y, loss, columns, left_out, options)
     with Work("fit", len(names) * options.folds + 1, not options.quiet) as work:
@@ -147,7 +148,7 @@ def _introduce(
     options: Any,
 ) -> None:
     """What was found, before the work, so that a wrong guess is seen."""
-    out.say(f"{table.path}: {len(table)} rows")
+    out.say(f"{table.path}: {counted(len(table), 'row')}")
     out.say(f"Target {listed(task.target)}: {task.describe(y)}")
     out.say(f"Task: {task.name} ({why}; --task says otherwise)")
     out.say(f"Judged by: {judging.name_of(loss)}")
@@ -189,6 +190,11 @@ def _held_out(
     """The loss of each row, or group, in a fold on which the model was not fitted."""
     groups, parts = task.groups(table), []
     for train, test in _splits(task, y, groups, len(table), folds):
+        if task.losses == "classes" and (left := np.unique(_rows(y, train))).size == 1:
+            raise ValueError(
+                f"Without the rows that are held out, all others are {left.tolist()[0]!r}: too few are anything else. Pass --folds 0 with a --learner, "
+                "or a file with more rows."
+            )
         with _fit_warnings():
             model = learners.pipeline(name, task, loss, columns, len(table))
             part = None if groups is None else groups[train]
@@ -205,9 +211,9 @@ def _splits(task: Task, y: Any, groups: np.ndarray | None, n: int, folds: int) -
 
     count = n if groups is None else len(np.unique(groups))
     if count < folds:
-        what = "rows" if groups is None else f"groups in {task.group!r}"
+        what = counted(count, "row") if groups is None else f"{counted(count, 'group')} in {task.group!r}"
         raise ValueError(
-            f"There are {count} {what}, too few to be held out in {folds} parts: pass fewer --folds, or 0."
+            f"There {'is' if count == 1 else 'are'} {what}, too few to be held out in {folds} parts: pass fewer --folds, or 0."
         )
     if groups is not None:
         return list(GroupKFold(folds, shuffle=True, random_state=0).split(np.zeros(n), groups=groups))

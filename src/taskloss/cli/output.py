@@ -58,6 +58,10 @@ def listed(names: Sequence[Any], most: int = 8) -> str:
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
 def check_place(path: str, force: bool, option: str = "-o") -> None:
     """Refuse, before the work, a path that could not be written after it."""
     folder = os.path.dirname(os.path.abspath(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -15,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data.columns import MISSING, Columns
+from ..data.columns import MISSING, Columns, word_of
 from ..data.streams import EXACT, is_number, opened_text, text_rows
-from .output import listed
+from .output import counted, listed
 
 _DELIMITERS = ",;\t|"
+_NO_TEXT = "{} is no text file: it must be CSV (also .csv.gz) or Parquet (.parquet)."
 # More different words than the first are text or an identifier, unless each has as many rows as the second says.
 _REPEATS = ((20, 2), (200, 3))
 
@@ -40,10 +42,21 @@ class Table:
 
     def require(self, names: Sequence[str], option: str) -> None:
         for name in names:
+            if name in self.left_out:
+                raise ValueError(
+                    f"{option} names {name!r}, which in {self.path} holds {self.left_out[name]}: it must hold numbers or words."
+                )
             if name not in self.frame.columns:
                 raise ValueError(
                     f"{option} must name a column: {self.path} has no column {name!r}; its columns are {listed(list(self.frame.columns), 12)}."
                 )
+
+    def read(self, columns: Columns) -> Any:
+        """The columns that a model reads; what is wrong with them is said of the file."""
+        try:
+            return columns.transform(self.frame)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from error
 
     def rows(self, keep: np.ndarray) -> Table:
         return Table(self.path, self.frame[keep].reset_index(drop=True), self.left_out)
@@ -60,7 +73,7 @@ def read_table(path: str, delimiter: str | None = None, encoding: str = "utf-8-s
     else:
         table = _read_text(path, delimiter, encoding)
     if not len(table):
-        raise ValueError(f"{path} has no rows below its header.")
+        raise ValueError(f"{table.path} has no rows below its header.")
     return table
 
 
@@ -76,6 +89,10 @@ def read_words(path: str, delimiter: str | None, encoding: str) -> list[tuple[in
                 content = text.read()
                 content = content if "\n" in content else content.replace("\r", "\n")  # as old spreadsheets end lines
         except UnicodeDecodeError as error:
+            if error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise ValueError(f"{path} is text in UTF-16: pass --encoding utf-16.") from error
+            if b"\0" in error.object:
+                raise ValueError(_NO_TEXT.format(path)) from error
             raise ValueError(
                 f"{path} is not text in {error.encoding}: pass its --encoding, such as latin-1."
             ) from error
@@ -84,7 +101,7 @@ def read_words(path: str, delimiter: str | None, encoding: str) -> list[tuple[in
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path} cannot be unpacked: {error}.") from error
     if "\0" in content:
-        raise ValueError(f"{path} is no text file: it must be CSV (also .csv.gz) or Parquet (.parquet).")
+        raise ValueError(_NO_TEXT.format(path))
     first = content.lstrip().partition("\n")[0]
     delimiter = delimiter or max(_DELIMITERS, key=first.count)
     return list(text_rows(csv.reader(io.StringIO(content), delimiter=delimiter, strict=True), path))
@@ -102,6 +119,7 @@ def _read_text(path: str, delimiter: str | None, encoding: str) -> Table:
     import pandas as pd
 
     lines = read_words(path, delimiter, encoding)
+    path = "Standard input" if path == "-" else path
     if not lines:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
     (_, names), rows = lines[0], lines[1:]
@@ -119,7 +137,7 @@ def _read_text(path: str, delimiter: str | None, encoding: str) -> Table:
     for line, row in rows:
         if len(row) != len(names):
             raise ValueError(
-                f"{path}, line {line}: {len(row)} columns where the header has {len(names)}; every row must be as wide, and text that "
+                f"{path}, line {line}: {counted(len(row), 'column')} where the header has {len(names)}; every row must be as wide, and text that "
                 "holds the delimiter in quotes."
             )
     columns = zip(*(row for _, row in rows), strict=True) if rows else [()] * len(names)
@@ -159,7 +177,7 @@ def _read_parquet(path: str) -> Table:
             frame[name] = pd.Series(["" if v is None else str(v) for v in column.to_pylist()], dtype=object)
         else:
             frame[name] = column.to_numpy()
-    return Table(path, pd.DataFrame(frame))
+    return Table(path, pd.DataFrame(frame), left_out)
 
 
 def is_missing(column: Any) -> np.ndarray:
@@ -188,13 +206,18 @@ def choose_columns(
         if kind == "number":
             numbers.append(name)
         elif kind == "words":
-            words = {str(v) for v in column if str(v) != "" and v == v}
+            words = {word_of(value) for value in column.to_list()} - {""}
             categories[name] = sorted(words)
         else:
             left_out[name] = kind
     if not numbers and not categories:
+        nothing = (
+            "all but the target are ignored"
+            if len(out) > len(target.get("target", out))
+            else "the target is its only one"
+        )
         reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
-        raise ValueError(f"{table.path} has no column to learn from ({reasons or 'the target is its only one'}).")
+        raise ValueError(f"{table.path} has no column to learn from ({reasons or nothing}).")
     return Columns(numbers, categories, target), left_out
 
 

@@ -12,7 +12,7 @@ from ..data.streams import labels_of, type_of_labels
 from ..decisions import find, moments_of
 from ..estimators import CostSensitiveClassifier, MultilabelClassifier, OrdinalClassifier, Ranker
 from ..losses import Loss
-from .tables import Table
+from .tables import Table, is_missing
 
 _TRUE, _FALSE = ("1", "true", "yes", "1.0"), ("0", "false", "no", "0.0")
 _TYPES = {"int": int, "float": float, "str": str}
@@ -57,7 +57,17 @@ class Task:
         if self.group is None:
             return None
         table.require([self.group], "--group")
-        return np.unique(table.frame[self.group].astype(str).to_numpy(), return_inverse=True)[1]
+        missing = is_missing(table.frame[self.group])
+        if missing.any():
+            raise ValueError(
+                f"The column {self.group!r} of {table.path} must name the group of each row, and is empty in row {int(missing.argmax()) + 1}."
+            )
+        found = np.unique(table.frame[self.group].astype(str).to_numpy(), return_inverse=True)[1]
+        if self.unit == "group" and found.max() + 1 == len(found):
+            raise ValueError(
+                f"Every row of {table.path} is alone in its group of {self.group!r}: there is nothing to rank."
+            )
+        return found
 
     def describe(self, y: Any) -> str:
         counts = {label: int(np.sum(y == label)) for label in self.labels}
@@ -87,8 +97,7 @@ class Labels(Task):
 
     def read(self, table: Table) -> np.ndarray:
         table.require(self.target, "--target")
-        column = table.frame[self.target[0]]
-        words = [str(v) for v in column]
+        words = [str(v).strip() for v in table.frame[self.target[0]]]
         kind = _TYPES[self.kind]
         words = [whole(word) for word in words] if kind is int else words
         found = type_of_labels(words)
@@ -241,6 +250,6 @@ def truths_of(table: Table, name: str) -> np.ndarray:
     bad = ~np.isin(words, [*_TRUE, *_FALSE])
     if bad.any():
         raise ValueError(
-            f"The target {name!r} is one of several, and must be 0 or 1 (no or yes) in each row; row {int(bad.argmax()) + 1} of {table.path} holds {words[bad][0]!r}."
+            f"The target {name!r} is one of several, and must be 0 or 1 (no or yes) in each row; row {int(bad.argmax()) + 1} of {table.path} holds {str(words[bad][0])!r}."
         )
     return np.isin(words, _TRUE).astype(int)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+import zipfile
 from typing import Any
 
 import numpy as np
 
 from ..data.columns import Columns
 from ..losses import Loss
+from ..losses.base import name_array
 from . import judging
 from .command import Command, add_loss, add_reading, add_writing
 from .costs import make_loss, says_a_loss
-from .output import Output, check_place, listed, written
+from .output import Output, check_place, counted, listed, written
 from .tables import Table, is_missing, read_table
 from .tasks import Task, from_card
 
@@ -23,7 +25,12 @@ def _load(path: str) -> tuple[Any, Task, Columns]:
     """A model that `taskloss fit` has written, its task and the columns that it reads."""
     from ..model_files import load
 
-    model = load(path)
+    try:
+        model = load(path)
+    except ValueError as error:
+        if isinstance(error.__cause__, zipfile.BadZipFile | KeyError):
+            raise ValueError(f"{path} is no model that `taskloss fit` has written.") from error
+        raise
     columns = getattr(model, "steps", [("", None)])[0][1]
     if not isinstance(columns, Columns) or columns.target is None:
         raise ValueError(
@@ -36,21 +43,13 @@ def _read(options: Any) -> Table:
     return read_table(options.data, options.delimiter, options.encoding)
 
 
-def _frame(columns: Columns, table: Table) -> Any:
-    """The columns that the model reads; what is wrong with them is said of the file."""
-    try:
-        return columns.transform(table.frame)
-    except ValueError as error:
-        raise ValueError(f"{table.path}: {error}") from error
-
-
 def _groups(task: Task, table: Table) -> Any:
     return task.groups(table) if task.losses == "ranking" else None
 
 
-def _other_loss(options: Any, task: Task) -> Loss | None:
-    """The loss that the options say, or None for the model's own."""
-    return make_loss(options, task.losses, task.labels, task.default_loss) if says_a_loss(options) else None
+def _other_loss(options: Any, task: Task, model: Any) -> Loss | None:
+    """The loss that the options say, to the model's own where they add to it, or None for that one as it is."""
+    return make_loss(options, task.losses, task.labels, model[-1].loss_) if says_a_loss(options) else None
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +85,7 @@ def _predict(options: Any, out: Output) -> Any:
     model, task, columns = _load(options.model)
     table = _read(options)
     table.require(options.keep, "--keep")
-    frame, groups, loss = _frame(columns, table), _groups(task, table), _other_loss(options, task)
+    frame, groups, loss = table.read(columns), _groups(task, table), _other_loss(options, task, model)
     found = {name: table.frame[name].tolist() for name in options.keep}
     for name, values in task.decide(model, frame, groups, loss, options.proba).items():
         found[f"predicted_{name}" if name in found else name] = values
@@ -101,7 +100,7 @@ def _predict(options: Any, out: Output) -> Any:
         open(temporary, "w", newline="", encoding="utf-8") as file,
     ):
         _write(file, list(found), rows)
-    out.say(f"{options.output} is written: {len(rows)} rows, columns {listed(list(found))}.")
+    out.say(f"{options.output} is written: {counted(len(rows), 'row')}, columns {listed(list(found))}.")
     return {"output": options.output, "rows": len(rows), "columns": list(found)}
 
 
@@ -142,13 +141,18 @@ def _known(options: Any, task: Task) -> Table:
 def _evaluate(options: Any, out: Output) -> dict[str, Any]:
     model, task, columns = _load(options.model)
     table = _known(options, task)
-    y, frame, loss = task.read(table), _frame(columns, table), _other_loss(options, task)
+    y, frame, loss = task.read(table), table.read(columns), _other_loss(options, task, model)
     groups = _groups(task, table)
     own = model[-1].loss_ if loss is None else loss
     found = judging.compared(task.judge(model, frame, y, groups, loss), judging.span(own, task.labels))
-    out.say(f"{table.path}: {len(table)} rows; {task.name} {listed(task.target)}")
+    out.say(f"{table.path}: {counted(len(table), 'row')}; {task.name} {listed(task.target)}")
     if task.losses == "classes":
-        unknown = [label for label in dict.fromkeys(np.asarray(y).tolist()) if label not in task.labels]
+        seen = list(dict.fromkeys(np.asarray(y).tolist()))
+        unknown = [label for label in seen if label not in task.labels]
+        if len(unknown) == len(seen):
+            raise ValueError(
+                f"The model decides among {listed(task.labels)}, and {table.path} has none of these in {listed(task.target)}: it holds {listed(seen)}."
+            )
         if unknown:
             out.say(f"The model does not know {listed(unknown)}: it is counted by the worst cost of the decision.")
     judging.show(found, task, out, judging.name_of(own))
@@ -165,7 +169,9 @@ def _confusion(
     z = [str(v) for v in task.decide(model, frame, groups, loss, False)[task.target[0]]]
     truth = [str(v) for v in np.asarray(y).tolist()]
     labels = list(dict.fromkeys([*map(str, task.labels), *truth]))
-    decisions = list(dict.fromkeys([*(label for label in map(str, task.labels) if label in z), *z]))
+    own = model[-1].loss_ if loss is None else loss
+    names = own.bind_names(name_array(task.labels)).output_names(name_array(task.labels)).tolist()
+    decisions = [name for name in map(str, names) if name in z]
     pairs = list(zip(z, truth, strict=True))
     table = (
         {one: {label: pairs.count((one, label)) for label in labels} for one in decisions} if len(labels) <= 20 else {}
@@ -193,8 +199,8 @@ def _report(options: Any, out: Output) -> dict[str, Any]:
     check_place(options.output, options.force)
     model, task, columns = _load(options.model)
     table = _known(options, task)
-    y, groups, loss = task.read(table), _groups(task, table), _other_loss(options, task)
-    _frame(columns, table)  # for its sentences
+    y, groups, loss = task.read(table), _groups(task, table), _other_loss(options, task, model)
+    table.read(columns)  # for its sentences
     params = {} if groups is None else {"groups": groups}
     found = tl.diagnose(model, table.frame, y, loss, **params)
     title = options.title or f"{options.model} on {table.path}"

@@ -33,8 +33,10 @@ def costs(found: Implications) -> list[str]:
 
 def thresholds(found: Implications) -> list[str]:
     """For two labels: what is decided from which probability on."""
-    if len(found.thresholds) < 2:
+    if not found.thresholds:
         return []
+    if len(found.thresholds) == 1:
+        return [f"{found.outputs[found.thresholds[0][0]]!r} is decided whatever the probabilities."]
     second, (first, *rest) = found.labels[1], found.thresholds
     parts = [f"{found.outputs[z]!r} from {low:.4g} on" for z, low, _ in rest]
     return [f"By the probability of {second!r}: {found.outputs[first[0]]!r} from 0 on, {', '.join(parts)}."]
@@ -66,8 +68,6 @@ def _certain(found: Implications) -> list[str]:
 
 
 def _ranges(found: Implications) -> list[str]:
-    if len(found.labels) == 2 and len(found.thresholds) == 1:
-        return [f"{found.outputs[found.thresholds[0][0]]!r} is decided whatever the probabilities."]
     if found.known_as == "zero-one":
         return ["The likeliest label is decided: these costs are those of 0-1 loss."]
     if len(found.labels) > _LABELS:
@@ -89,6 +89,8 @@ def _indifferent(found: Implications) -> list[str]:
     scaled = "the same decisions follow from costs times any number above zero, and with any constant added to a label's column"
     out.append(f"{scaled[0].upper()}{scaled[1:]}.")
     d = found.decomposition
+    if len(found.alike) == len(found.labels) - 1:  # all labels are alike
+        return out
     out.append(
         f"The costs need {d.k} number{'s' * (d.k != 1)} about an example's label, of the {len(found.labels) - 1} probabilities that say all."
         if d.k < len(found.labels) - 1

@@ -64,12 +64,12 @@ class Columns(Portable, TransformerMixin, BaseEstimator):
             names = ", ".join(repr(name) for name in missing[:5]) + (", ..." if len(missing) > 5 else "")
             have = ", ".join(repr(name) for name in list(X.columns)[:12]) + (", ..." if len(X.columns) > 12 else "")
             raise ValueError(
-                f"The model reads the column{'s' * (len(missing) > 1)} {names}, which X lacks: its columns are {have}."
+                f"The model reads the column{'s' * (len(missing) > 1)} {names}, not found: the columns are {have}."
             )
         found: dict[str, Any] = {name: numbers_of(X[name], name) for name in self.numbers}
         for name, listed in (self.categories or {}).items():
             place = {word: code for code, word in enumerate(listed)}
-            codes = [place.get(_word(value), -1) for value in X[name].to_list()]
+            codes = [place.get(word_of(value), -1) for value in X[name].to_list()]
             found[name] = pd.Categorical.from_codes(codes, pd.Index(listed, dtype=object))
         return pd.DataFrame(found, index=getattr(X, "index", None))
 
@@ -107,11 +107,11 @@ def _number(value: Any, name: Any, row: int) -> float:
     return float(word)
 
 
-def _word(value: Any) -> str:
+def word_of(value: Any) -> str:
     """A category as it is listed, or nothing; 1.0 is the word 1, which pandas reads as a float where others are missing."""
     if absent(value):
         return ""
-    return whole(str(value)) if isinstance(value, float) else str(value)
+    return whole(str(value)) if isinstance(value, float) else str(value).strip()
 
 
 def whole(word: str) -> str:
