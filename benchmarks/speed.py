@@ -245,29 +245,45 @@ def row_sparse() -> Iterator[dict[str, Any]]:
         yield compare(title, multinomial_value(X, y, alpha), ours, peers, 2)
 
 
-def row_multilabel() -> Iterator[dict[str, Any]]:
+def label_sets(title: str, X: Any, Y: np.ndarray, solvers: tuple[str, ...], target: float) -> dict[str, Any]:
+    """One fit of all labels beside one logistic regression for each."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
 
+    alpha = 1 / len(Y)
+
+    def peer(solver: str) -> Fit:
+        def fit(tol: float) -> Any:
+            one = LogisticRegression(C=1.0, tol=tol, max_iter=2000, solver=solver)
+            parts = OneVsRestClassifier(one, n_jobs=2).fit(X, Y).estimators_
+            return np.vstack([e.coef_ for e in parts]), np.array([e.intercept_[0] for e in parts])
+
+        return fit
+
+    ours = Method("taskloss", taskloss_fit(lambda tol: tl.MultilabelClassifier(alpha=alpha, tol=tol), X, Y), 1e-4)
+    peers = [Method(f"OneVsRest(LogisticRegression), {s}, n_jobs=2", peer(s), 1e-4) for s in solvers]
+    return compare(title, multilabel_value(X, Y, alpha), ours, peers, target)
+
+
+def row_multilabel() -> Iterator[dict[str, Any]]:
     n, d, k = 50_000, 100, 100
     for label, condition in CONDITIONS.items():
         X = dense(n, d, condition)
         scores = X @ np.random.default_rng(2).standard_normal((d, k)) * (0.3 if condition < 10 else 1.0)
         Y = (scores - 1 + np.random.default_rng(3).logistic(size=scores.shape) > 0).astype(int)
-        alpha = 1 / n
+        yield label_sets(f"multilabel logistic, n=50k, d=100, 100 labels, {label}", X, Y, ("lbfgs",), 20)
 
-        def fit(tol: float, X: Any = X, Y: Any = Y) -> Any:
-            model = OneVsRestClassifier(LogisticRegression(C=1.0, tol=tol, max_iter=2000), n_jobs=2).fit(X, Y)
-            return np.vstack([e.coef_ for e in model.estimators_]), np.array(
-                [e.intercept_[0] for e in model.estimators_]
-            )
 
-        ours = Method(
-            "taskloss", taskloss_fit(lambda tol, a=alpha: tl.MultilabelClassifier(alpha=a, tol=tol), X, Y), 1e-4
-        )
-        peers = [Method("OneVsRest(LogisticRegression), n_jobs=2", fit, 1e-4)]
-        title = f"multilabel logistic, n=50k, d=100, 100 labels, {label}"
-        yield compare(title, multilabel_value(X, Y, alpha), ours, peers, 20)
+def row_text_labels() -> Iterator[dict[str, Any]]:
+    """Labels of texts, many of them rare: all rows, and all labels that occur."""
+    from .datasets.tabular import multilabel
+
+    for name in ("bibtex", "enron"):
+        data = multilabel(name)
+        X, Y = sparse.csr_matrix(data.X, dtype=float), data.y.astype(int)
+        Y = Y[:, (Y.min(0) < Y.max(0))]
+        title = f"label sets, {name}, n={len(Y)}, d={X.shape[1]}, {Y.shape[1]} labels"
+        yield label_sets(title, X, Y, ("lbfgs", "newton-cg"), 10)
 
 
 def ordinal_data(condition: float, n: int = 50_000, d: int = 50, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -368,6 +384,7 @@ ROWS = {
     "multinomial": row_multinomial,
     "sparse": row_sparse,
     "multilabel": row_multilabel,
+    "text-labels": row_text_labels,
     "thresholds": row_thresholds,
     "cumulative": row_cumulative,
     "gradient": row_gradient,

@@ -13,10 +13,13 @@ from taskloss.estimators import base
 from taskloss.objectives import objective
 
 pd = pytest.importorskip("pandas")
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 db = pytest.importorskip("dask.bag")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
+delayed = dask.delayed
+rounds = pytest.importorskip("taskloss.distributed.rounds")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of ports and large graphs
 
@@ -187,6 +190,65 @@ def test_fit_is_the_same(name, client):
         assert close(one.theta_, two.theta_, share)
     test = {k: v for k, v in case.data.items() if k in ("X", "groups", "parents")}
     assert all(np.array_equal(a, b) for a, b in zip(one.predict(**test), two.predict(**test), strict=True))
+
+
+@pytest.fixture(scope="module", params=[1, 4])
+def workers(request):
+    """Clusters of one worker, and of more workers than some data have partitions with rows."""
+    with (
+        distributed.LocalCluster(
+            n_workers=request.param, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as one,
+        one.as_current(),
+    ):
+        yield one
+
+
+LAYOUTS = ["multinomial", "sparse", "nystrom", "ordinal", "named sets", "rankings", "sequences", "trees", "matchings"]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_results_do_not_depend_on_the_number_of_workers(name, workers, monkeypatch):
+    test_objective_is_the_same(name, workers, monkeypatch)
+    test_fit_is_the_same(name, workers)
+
+
+@pytest.mark.parametrize("name", ["multinomial", "costs", "sparse", "nystrom", "newton", "rankings", "sequences"])
+def test_data_that_are_not_held_are_read_where_they_are_used(name, client, monkeypatch):
+    """In one task for each partition, so that no worker keeps what it has read ahead."""
+    compute, tasks = rounds.compute, []
+
+    def counted(values):
+        tasks.append(len({key for value in values if value is not None for key in value.dask}))
+        return compute(values)
+
+    monkeypatch.setattr(rounds, "_HELD", 0.0)
+    monkeypatch.setattr(rounds, "compute", counted)
+    test_fit_is_the_same(name, client)
+    assert len(tasks) > 5
+    curvatures = len(CUTS) if name in ("newton", "sequences") else 0  # which are held while a direction is sought
+    assert max(tasks) <= len(CUTS) + curvatures
+
+
+def test_tasks_are_fused_unless_others_need_them_or_workers_have_them(client):
+    common = delayed(np.arange)(4, dask_key_name="common")
+    parts = [delayed(np.add)(delayed(np.full)(4, i, dask_key_name=("read", i)), common) for i in range(3)]
+    items = [delayed(np.sum)(part, dask_key_name=("sum", i)) for i, part in enumerate(parts)]
+    found = rounds.fused(items)
+    assert set(found[0].dask) == {"common", *(("sum", i) for i in range(3))}
+    assert dask.compute(*found) == (6, 10, 14)
+    placed = da.ones(4, chunks=2)
+    with dask.annotate(workers=["one"]):
+        placed = placed + 1
+    mine = list(placed.to_delayed(optimize_graph=False))
+    assert rounds.fused(mine) is mine
+    if client is not None:
+        held = client.persist(delayed(np.arange)(5))
+        both = [delayed(np.dot)(held, delayed(np.ones)(5)) for _ in range(2)]
+        found = rounds.fused(both)
+        assert set(found[0].dask) == {held.key, *(item.key for item in both)}
+        assert dask.compute(*found) == (10, 10)
 
 
 def computed(value):

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from tests.parts import label
 
 from taskloss.hypotheses import Linear, Thresholds
-from taskloss.hypotheses.base import Moments
+from taskloss.hypotheses.base import Moments, Principal
 from taskloss.objectives import PenalisedRisk, Rows
 from taskloss.objectives.preconditioners import kronecker, low_rank_correction
 from taskloss.parallel import Executor
@@ -65,6 +65,37 @@ def test_each_column_is_solved_as_if_alone(solver):
         alone.c, alone.m = problem.c[:, [j]], problem.m[:, [j]]
         single = solver.with_params(tol=1e-12).minimise(alone, np.zeros((8, 1))).theta
         np.testing.assert_allclose(together[:, [j]], single, atol=1e-4)
+
+
+class Counted(Columns):
+    """The same, that counts the columns it evaluates, and gives some of them alone."""
+
+    def __init__(self, rng, shape=(8, 3)):
+        super().__init__(rng, shape)
+        self.counted = [0]
+
+    def value_and_gradient(self, theta):
+        self.counted[0] += theta.shape[1]
+        return super().value_and_gradient(theta)
+
+    def columns(self, some):
+        part = Counted.__new__(type(self))
+        part.c, part.m, part.counted = self.c[:, some], self.m[:, some], self.counted
+        return part
+
+
+@every_solver
+def test_columns_that_are_done_leave_the_search(solver):
+    """The minimum is that with all of them kept, at the price of the columns that are still searched."""
+    solver = solver.with_params(tol=1e-9)
+    easy = np.where(np.arange(40) < 36, 1e-2, 1.0)  # the curvatures of most columns are nearly equal
+    kept, counted = (kind(np.random.default_rng(2), (8, 40)) for kind in (Columns, Counted))
+    kept.c, counted.c = kept.c**easy, counted.c**easy
+    whole, found = (solver.minimise(problem, np.zeros((8, 40))) for problem in (kept, counted))
+    assert found.status is whole.status is Status.CONVERGED
+    np.testing.assert_allclose(found.value, 40 * 1e-3, rtol=1e-6)
+    assert 0 <= found.optimality <= 1e-9
+    assert counted.counted[0] < 0.8 * 40 * found.evaluations
 
 
 class Kink(Columns):
@@ -218,7 +249,7 @@ def test_second_moments_are_taken_in_double_precision():
     rng = np.random.default_rng(17)
     X = (rng.normal(size=(3000, 4)) + 3000).astype(np.float32)
     for weights in (np.full(3000, 1 / 3000), rng.dirichlet(np.ones(3000))):
-        mean, second, _, _ = Linear().moments(X, weights, Executor(2))
+        mean, second = Linear().moments(X, weights, Executor(2))
         expected = np.cov(X.astype(float).T, aweights=weights, bias=True)
         np.testing.assert_allclose(second - np.outer(mean, mean), expected, atol=1e-5)
 
@@ -235,34 +266,62 @@ def test_a_bracketed_step_goes_to_the_minimum_of_the_cubic_through_its_ends():
         assert np.isnan(_cubic(np.zeros(1), np.zeros(1), -np.ones(1), np.ones(1), np.full(1, np.inf), np.ones(1)))
 
 
-@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds()], ids=label)
-def test_features_in_the_head_have_their_moments_in_the_preconditioner(hypothesis):
-    """With all features in the head, in any order, it is the one for few; features outside count by their squares."""
+def some_moments(kind, rng, d=8):
+    """Moments of random rows as they come, and the second moments that they stand for."""
+    X, weights = rng.normal(size=(300, d)) @ rng.normal(size=(d, d)) + 1, rng.dirichlet(np.ones(300))
+    mean, second = weights @ X, (weights[:, None] * X).T @ X
+    if kind == "matrix":
+        return Moments(mean, second), second
+    if kind == "diagonal":
+        return Moments(np.zeros(d), np.diag(second)), np.diag(np.diag(second))
+    directions = {"principal": 3, "no direction": 0}[kind]
+    values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
+    found = Principal(values[d - directions :], vectors[:, d - directions :], rng.uniform(0.1, 1, d))
+    covariance = (found.vectors * found.values) @ found.vectors.T + np.diag(found.rest)
+    return Moments(mean, found), covariance + np.outer(mean, mean)
+
+
+@pytest.mark.parametrize("kind", ["matrix", "diagonal", "principal", "no direction"])
+@pytest.mark.parametrize("curved", ["full", "diagonal"])
+@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds(), Linear(fit_intercept=False)], ids=label)
+def test_the_preconditioner_inverts_the_hessian_of_a_mean_curvature(hypothesis, kind, curved):
     rng = np.random.default_rng(6)
-    X, d, k = rng.normal(size=(300, 8)) @ rng.normal(size=(8, 8)), 8, 3
-    weights = rng.dirichlet(np.ones(300))
-    whole = Linear().moments(X, weights)
-    curvature = np.cov(rng.normal(size=(k, 50)))
-    flags = (curvature, 0.1, hypothesis.shares_weights, True)
-    g = rng.normal(size=hypothesis.start(X, np.zeros(k)).shape)
-    head = rng.permutation(d)
-    turned = Moments(whole.mean[head], whole.second[np.ix_(head, head)], head, np.diag(whole.second))
-    np.testing.assert_allclose(kronecker(turned, *flags)(g), kronecker(whole, *flags)(g), atol=1e-9)
-    none = Moments(np.zeros(0), np.zeros((0, 0)), head[:0], np.diag(whole.second))
-    scale = np.outer(np.diag(whole.second), curvature.sum() if hypothesis.shares_weights else np.diag(curvature))
-    np.testing.assert_allclose(kronecker(none, *flags)(g)[:d], g[:d] / (scale + 0.1))
+    (moments, second), k, alpha = some_moments(kind, rng), 3, 0.1
+    if kind in ("principal", "no direction") and not hypothesis.fit_intercept:  # then they are not centred
+        second = second - np.outer(moments.mean, moments.mean)
+    d, A = len(second), np.cov(rng.normal(size=(k, 50)))
+    A, given = (A, A) if curved == "full" else (np.diag(np.diag(A)), np.diag(A))
+    mean = moments.mean * hypothesis.fit_intercept
+    whole = np.block([[second, mean[:, None]], [mean[None], np.ones((1, 1))]])
+    if hypothesis.shares_weights:
+        hessian = np.block(
+            [[A.sum() * second, np.outer(mean, A.sum(0))], [np.outer(A.sum(0), mean), A]]
+        ) + alpha * np.diag(np.repeat([1.0, 0.0], [d, k]))
+        shape = (d + k, 1)
+    else:
+        hessian = np.kron(whole, A) + alpha * np.diag(np.repeat([1.0, 0.0], [d * k, k]))
+        shape = (d + 1, k)
+    found = kronecker(moments, given, alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
+    step = rng.normal(size=shape)
+    np.testing.assert_allclose(found((hessian @ step.ravel()).reshape(shape)), step, atol=1e-8)
 
 
-def test_wide_inputs_are_preconditioned_by_their_largest_features():
+def test_wide_inputs_are_preconditioned_along_their_principal_directions():
+    """Variances are exact, and what no direction holds lies beside them."""
     rng = np.random.default_rng(6)
     X = sparse.random(300, 1600, 0.05, format="csr", random_state=0) @ sparse.diags(np.arange(1, 1601) ** -0.5)
-    phi = np.eye(3)[rng.integers(0, 3, 300)]
-    moments = Linear().moments(X, np.full(300, 1 / 300))
-    assert len(moments.head) == 512
+    phi, weights = np.eye(3)[rng.integers(0, 3, 300)], rng.dirichlet(np.ones(300))
     dense = X.toarray()
-    np.testing.assert_allclose(moments.squares, (dense**2).mean(0))
-    np.testing.assert_allclose(moments.second, dense[:, moments.head].T @ dense[:, moments.head] / 300, atol=1e-12)
-    assert moments.squares[moments.head].min() >= np.delete(moments.squares, moments.head).max()
+    covariance = np.cov(dense.T, aweights=weights, ddof=0)
+    for rows in (X, dense):
+        moments = Linear().moments(rows, weights)
+        values, vectors, rest = moments.second
+        np.testing.assert_allclose(moments.mean, weights @ dense)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-10)
+        np.testing.assert_allclose(rest + vectors**2 @ values, np.diag(covariance), atol=1e-10)
+        assert values[-1] >= 0.95 * np.linalg.eigvalsh(covariance)[-1]
+    even = sparse.random(2000, 1600, 0.02, format="csr", random_state=0, data_rvs=rng.standard_normal)
+    assert not len(Linear().moments(even, np.full(2000, 1 / 2000)).second.values)  # none stands out
     for hypothesis in (Linear(), Thresholds()):
         risk = penalised(hypothesis, Quadratic(), X, phi, np.ones(300), 0.1)
         assert LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start)).iterations <= 25

@@ -77,6 +77,9 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.problem, name)
 
+    def columns(self, some: Any) -> None:
+        """The parameters to keep are those of all columns."""
+
     def value_and_gradient(self, theta: Any) -> Any:
         """The problem's, which it looks at on the way."""
         value, gradient = self.problem.value_and_gradient(theta)

@@ -11,8 +11,10 @@ from typing import Any, Self
 
 import dask.config
 import numpy as np
+from dask._task_spec import Alias, Task, convert_legacy_graph
 from dask.base import annotate, compute, persist
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from .._blas import serial_blas
 from ..parallel import total_of
@@ -199,7 +201,7 @@ class Shares:
 
     def __init__(self, cluster: Cluster, items: list[Any], held: bool):
         self.cluster, self.held = cluster, held
-        self.items = cluster.persist(items) if held else items
+        self.items = cluster.persist(items) if held else fused(items)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -244,7 +246,7 @@ class Shares:
                     i,
                 )  # a group for each round: of one that grows Dask believes that its inputs lie nowhere
                 tasks.append(None if one is None else call(work, item, one, sent, dask_key_name=key))
-        return tasks
+        return tasks if self.held or lasting else fused(tasks)
 
 
 def tree(parts: list[Any], whole: bool = True) -> list[Any]:
@@ -256,6 +258,46 @@ def tree(parts: list[Any], whole: bool = True) -> list[Any]:
         parts = [add(group, dask_key_name=(f"taskloss-sum-{token}", level, i)) for i, group in enumerate(groups)]
         level += 1
     return parts
+
+
+def fused(items: list[Any]) -> list[Any]:
+    """The same values, each by one task with all that it alone needs, so that a partition is read where and when it is used.
+
+    As tasks of their own, workers read ahead, and write what fills their memory to disk. What several items need stays a
+    task, as does what workers hold; and all do where a collection says on which workers its tasks run.
+    """
+    ends = [item for item in items if isinstance(item, Delayed)]
+    layers = {id(layer): layer for end in ends for layer in end.dask.layers.values()}.values()
+    if any(layer.annotations for layer in layers):
+        return items
+    given = {key: task for layer in layers for key, task in layer.items()}
+    tasks = {key: _named(key, task) for key, task in convert_legacy_graph(given).items()}
+    owner: dict[Any, Any] = {}  # of a task, the only item that needs it; else None
+    for end in ends:
+        waiting = [(end.key, end.key)]
+        while waiting:
+            key, one = waiting.pop()
+            if key not in given or owner.get(key, ...) in (None, one):
+                continue
+            needs = tasks[key].dependencies if key in tasks else frozenset()  # what is held is a Future, and no task
+            held = key not in tasks or not given.keys() >= needs
+            owner[key] = one = None if key in owner or held else one
+            waiting += [(needed, one) for needed in needs]
+    own: dict[Any, list[Any]] = {key: [] for key in owner.values()}
+    for key, one in owner.items():
+        own[one].append(key)
+    alone = own.pop(None, [])
+    found = {key: given[key] for key in alone} | {end: Task.fuse(*(tasks[key] for key in own[end])) for end in own}
+    name = f"taskloss-fused-{uuid.uuid4().hex}"
+    graph = HighLevelGraph({name: MaterializedLayer(found)}, {name: set()})
+    return [Delayed(item.key, graph, layer=name) if isinstance(item, Delayed) else item for item in items]
+
+
+def _named(key: Any, task: Any) -> Any:
+    """A task under the key that its graph has for it: Dask's data frames have others there under names of their own."""
+    if task.key == key:
+        return task
+    return Alias(key, task.target) if isinstance(task, Alias) else task.substitute({}, key=key)
 
 
 def _run(work: Callable[..., Any], item: Any, own: _Sent, sent: _Sent) -> Any:

@@ -21,18 +21,25 @@ Scores = Any  # an array (rows, scores), or NodeEdgeScores
 _FEATURE_BYTES = 1 << 26  # features made at one time when predicting
 
 
+class Principal(NamedTuple):
+    """A covariance as that along a few directions, vectors (d, r), and what each feature varies by beside them, rest (d,):
+    vectors diag(values) vectors^T + diag(rest).
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    rest: np.ndarray
+
+
 class Moments(NamedTuple):
     """Weighted mean and second moments of the features that theta's penalised rows weigh.
 
-    second is a matrix (d, d), or its diagonal (d,) where the features are known to be uncorrelated. Where there are too
-    many features for a matrix, mean and second are those of the features `head` alone and `squares` has the mean square
-    of each.
+    second is a matrix (d, d), or its diagonal (d,) where the features are known to be uncorrelated. Where a matrix would cost
+    more than it is worth it is the features' covariance instead, about the mean, along a few directions.
     """
 
     mean: np.ndarray
-    second: np.ndarray
-    head: np.ndarray | None = None
-    squares: np.ndarray | None = None
+    second: Any
 
 
 class Holdout(NamedTuple):

@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from ..parallel import SERIAL, Executor
-from .base import Array, Hypothesis, Inputs, Moments, row_blocks
+from .base import Array, Hypothesis, Inputs, Moments, Principal, row_blocks
 from .places import Room, place_of
 from .sparse_products import ThreadedSparse, product
 
 MOMENTS_LIMIT = 1500  # features up to which their d x d second moments are worth their cost
-_HEAD = 512  # where there are more, how many of the largest have their second moments taken together
-_HEAD_SHARE = 0.1  # if they hold at least this share of all squares
+_DIRECTIONS = 24  # of most variance, where there are more
+_DIRECTIONS_SHARE = 0.1  # if they hold at least this share of it
 
 
 class Linear(Hypothesis):
@@ -119,15 +119,47 @@ class Linear(Hypothesis):
         return np.asarray(squares).ravel() + float(self.fit_intercept)
 
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
-        """Of all features where they are few; else of those with the largest squares, such as the frequent words of a text."""
-        X, d = inputs, inputs.shape[1]
-        if d <= MOMENTS_LIMIT:
-            return Moments(*_moments(X, weights, executor))
-        squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
-        head = np.argpartition(squares, d - _HEAD)[d - _HEAD :]
-        if squares[head].sum() < _HEAD_SHARE * squares.sum():
-            head = head[:0]  # none stands out
-        return Moments(*_moments(X[:, head], weights, executor), head, squares)
+        """Of all pairs of features where a product with these costs no more than a pass; else along a few directions."""
+        if second_moments_pay(inputs):
+            return Moments(*_moments(inputs, weights, executor))
+        return _principal(inputs, self.features(inputs, executor), weights, self.fit_intercept)
+
+    def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        if inputs.shape[1] > MOMENTS_LIMIT:
+            return self.moments(inputs, weights, executor)
+        return Moments(*_moments(inputs, weights, executor))
+
+
+def second_moments_pay(X: Any) -> bool:
+    """Whether the d x d second moments of the rows are worth their cost in a preconditioner."""
+    d = X.shape[1]
+    return d <= MOMENTS_LIMIT and (d * d <= X.nnz if sparse.issparse(X) else True)
+
+
+def _principal(X: Any, features: Any, weights: np.ndarray, centred: bool) -> Moments:
+    """By one step of subspace iteration (Halko, Martinsson and Tropp 2011), always the same."""
+    d, rank = X.shape[1], min(_DIRECTIONS, *X.shape)
+    mean = X.T @ weights if centred else np.zeros(d)
+    squares = X.multiply(X).T @ weights if sparse.issparse(X) else np.einsum("nd,nd,n->d", X, X, weights)
+    variances = np.maximum(squares - mean**2, 0.0)
+
+    def covary(q: np.ndarray) -> np.ndarray:
+        along = product(features, q.astype(X.dtype, copy=False)) * weights[:, None]
+        return np.asarray(product(features.T, along), dtype=float) - np.outer(mean, mean @ q)
+
+    none = Moments(mean, Principal(np.zeros(0), np.zeros((d, 0)), variances))
+    sketch = covary(np.random.default_rng(0).standard_normal((d, rank)))
+    # |C g|^2 is about tr C^2, and the largest r eigenvalues add up to sqrt(r tr C^2) at the most
+    if np.linalg.norm(sketch) < _DIRECTIONS_SHARE * variances.sum():
+        return none
+    q = np.linalg.qr(sketch)[0]
+    values, turn = np.linalg.eigh(q.T @ covary(q))
+    kept = values > 1e-6 * values[-1]
+    values, vectors = values[kept], q @ turn[:, kept]
+    if values.sum() < _DIRECTIONS_SHARE * variances.sum():
+        return none
+    rest = np.maximum(variances - vectors**2 @ values, 0.0)
+    return Moments(mean, Principal(values, vectors, rest))
 
 
 def _moments(X: Any, weights: np.ndarray, executor: Executor) -> tuple[np.ndarray, np.ndarray]:

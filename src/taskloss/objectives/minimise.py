@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from .scores import ScoreRisk
 
 Array = Any
 
+_LONG = 1 << 13  # parameters from which BLAS would share out single vectors, and its threads cost more than they bring
 _SINGLE_TOL = 1e-4  # from which passes in single precision serve a fit: nearer to the minimum a search loses its way in their rounding
 
 
@@ -46,6 +48,11 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
     return risk.kept_ordered(hypothesis.shares_weights or alpha == 0).penalised(hypothesis, inputs, alpha)
 
 
+def _serial(problem: Any) -> AbstractContextManager[None]:
+    """BLAS at one thread, where passes have threads of their own or its calls are on long vectors."""
+    return serial_blas(problem.executor.threads > 1 or problem.start.size > _LONG)
+
+
 class Path:
     """Minimisers under penalties that change little by little, each found from the last one; the data are cut once."""
 
@@ -56,7 +63,7 @@ class Path:
     def at(self, alpha: float) -> Array:
         """The parameters of least penalised risk at this strength."""
         problem = self.problem.with_alpha(alpha)
-        with serial_blas(problem.executor.threads > 1):
+        with _serial(problem):
             solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
         self.theta = problem.unflatten(solution.theta)
         return self.theta
@@ -83,7 +90,7 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
         start = start if kept is None else kept
         problem = Watched(problem, options.checkpoint)
     try:
-        with serial_blas(problem.executor.threads > 1):
+        with _serial(problem):
             solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
             if solution.status is Status.STALLED and inner.single:
                 inner.single = False

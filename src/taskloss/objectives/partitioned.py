@@ -95,7 +95,6 @@ class PartitionedRisk(Penalised):
         self.executor = Executor.for_work(size)
         compiled = size >= THREAD_WORK
         self.problems = scores.shares.made("taskloss-piece", _problems, hypothesis, scores.example, compiled)
-        self.constant = self.problems.sum("taskloss-constant", _constants)
 
     @cached_property
     def free(self) -> np.ndarray | None:
@@ -105,7 +104,8 @@ class PartitionedRisk(Penalised):
         return np.flatnonzero(self.problems.sum("taskloss-states", _free, self.start.shape))
 
     def slopes(self, coefficients: Array) -> tuple[np.ndarray, Array]:
-        return self.problems.sum("taskloss-gradient", _slopes, coefficients)
+        value, gradient, self.constant = self.problems.sum("taskloss-gradient", _slopes, coefficients)
+        return value, gradient
 
     def products(self, coefficients: Array) -> Callable[[Array], Array]:
         curved = self.problems.made("taskloss-curvature", _products, coefficients)
@@ -124,12 +124,12 @@ class PartitionedRisk(Penalised):
         return Moments(*self.problems.sum("taskloss-moments", _moments, self.total))
 
     def _sampled(self, count: int) -> tuple[Inputs, ScoreRisk]:
-        last = self.__dict__.get("_last_sample")
-        if last is None or last[0] != count:  # the same rows every time
+        kept = self.__dict__.setdefault("_samples", {})  # the same rows every time
+        if count not in kept:
             some = evenly(self.n_rows, count)
             rows = np.arange(self.n_rows) if isinstance(some, slice) else some
-            last = self._last_sample = (count, self.scores.chosen(rows, self.problems))
-        return last[1]
+            kept[count] = self.scores.chosen(rows, self.problems)
+        return kept[count]
 
     def ridge_form(self) -> RidgeForm | None:
         """The same function as ridge regression in principal coordinates, without what it says of single examples."""
@@ -181,12 +181,9 @@ def _problems(share: Share, hypothesis: Hypothesis, like: ScoreRisk, compiled: b
     return Lot.of(found, sum(x.dtype.itemsize * _entries(x) for x, _ in share))
 
 
-def _constants(problems: list[PenalisedRisk]) -> Any:
-    return total_of(p.constant for p in problems)
-
-
 def _slopes(problems: list[PenalisedRisk], coefficients: Array) -> Any:
-    return total_of(p.slopes(coefficients) for p in problems)
+    """And the constant, which one pass over data in files has then found."""
+    return total_of((*p.slopes(coefficients), p.constant) for p in problems)
 
 
 def _products(problems: Lot, coefficients: Array) -> Lot:

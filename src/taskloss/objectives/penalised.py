@@ -91,7 +91,7 @@ class PenalisedRisk(Penalised):
     def total(self) -> float:  # type: ignore[override]
         return float(self.risk.row_weights.sum())
 
-    @property
+    @cached_property
     def constant(self) -> float:  # type: ignore[override]
         return self.risk.constant
 
@@ -99,6 +99,23 @@ class PenalisedRisk(Penalised):
         other = super().with_alpha(alpha)
         other.pieces = self.pieces
         return other
+
+    def columns(self, some: np.ndarray) -> Self | None:
+        if not self.separable or self.hypothesis.room is not None:
+            return None
+        other = super().with_alpha(self.alpha)
+        share = len(some) / self.risk.n_scores
+        other.__dict__ |= {"risk": self._of(self.risk, some), "constant": self.constant * share}
+        other.pieces = []
+        for inputs, features, risk, room, _ in self.pieces:
+            room = None if room is None else room.ravel()[: len(room) * len(some)].reshape(len(room), len(some))
+            own = other.risk if risk is self.risk else self._of(risk, some)
+            other.pieces.append(Piece(inputs, features, own, room, None))
+        return other
+
+    def _of(self, risk: ScoreRisk, columns: np.ndarray) -> ScoreRisk:
+        part = risk.take(slice(None), columns)
+        return part.arranged("C" if self.hypothesis.sparse(self.inputs) else "F")
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 

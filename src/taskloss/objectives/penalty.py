@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
-from ..hypotheses.linear import MOMENTS_LIMIT
+from ..hypotheses.linear import MOMENTS_LIMIT, second_moments_pay
 from ..parallel import Executor
 from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .scores import Curvature, ScoreRisk
@@ -49,10 +49,9 @@ class Penalised(ABC):
     def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
         self.separable = risk.separable and hypothesis.separable
-        self.corrects = (
-            not (self.separable or hypothesis.shares_weights or hypothesis.whitened or hypothesis.own is not None)
-            and hypothesis.width(inputs.shape[1]) <= MOMENTS_LIMIT
-        )
+        self.corrects = not (
+            self.separable or hypothesis.shares_weights or hypothesis.whitened or hypothesis.own is not None
+        ) and second_moments_pay(inputs)
         dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
         self.blocks = hypothesis.whitened or (dense and risk.cuts_freely and hypothesis.own is None)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
@@ -75,6 +74,10 @@ class Penalised(ABC):
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__ | {"alpha": alpha}
         return other
+
+    def columns(self, some: np.ndarray) -> Self | None:
+        """The problems of these columns of theta alone, on the same pieces; None where a pass serves all of them or none."""
+        return None
 
     # -- sums over the data ------------------------------------------------------------------------------------------
 
@@ -206,14 +209,15 @@ class Penalised(ABC):
             weights = curvature.weights * each
             total = weights.sum()
             weights = weights / total
-            moments = hypothesis.moments(inputs, weights, self.executor)
+            find = hypothesis.moments if hypothesis.own is None else hypothesis.exact_moments
+            moments = find(inputs, weights, self.executor)
         else:
             moments = self._moments()
         if hypothesis.own is None:
             apply = kronecker(moments, mean, self.alpha, hypothesis.shares_weights, hypothesis.fit_intercept)
         else:
             apply = partly_shared(moments, mean, self.alpha, hypothesis.own, hypothesis.fit_intercept)
-        if varies and curvature.matrices.ndim == 3 and self.corrects:
+        if varies and curvature.matrices.ndim == 3 and self.corrects and isinstance(moments.second, np.ndarray):
             # An evaluation costs work k multiplications, and the Hessian of q directions over m rows m (k q)^2.
             budget = _CORRECTION_EVALUATIONS * self.work / (len(weights) * k)
             directions = min(k, _CORRECTION_PARAMETERS // k, int(np.sqrt(budget))) - 1

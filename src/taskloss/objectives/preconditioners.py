@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..hypotheses.base import Moments, row_blocks
+from ..hypotheses.base import Moments, Principal, row_blocks
 from ..parallel import SERIAL, Executor
 from .scores import Curvature
 
@@ -22,7 +22,6 @@ Preconditioner = Callable[[Array], Array]
 
 _RIDGE = 1e-3
 _LEAST = 1e-8  # in the place of a penalty of zero, in units of the mean curvature
-_EMPTY = np.zeros(0, dtype=int)
 
 
 def kronecker(
@@ -30,44 +29,24 @@ def kronecker(
 ) -> Preconditioner:
     """The inverse of A (x) E[x x^T] + alpha on theta: weights, then intercepts (or thresholds, with shared weights).
 
-    curvature is A, (k, k) or its diagonal (k,). Features beyond `moments.head` are taken to be uncorrelated with all others.
+    curvature is A, (k, k) or its diagonal (k,). In the coordinates (w, b + <mean, w>) the constants are uncorrelated with the centred
+    features: there the Hessian falls apart into the weights' and A.
     """
-    build = _shared_inverse if shares_weights else _kronecker_inverse
     if alpha == 0:  # directions that the risk does not see, such as adding to all scores of a softmax, need some number
-        second = moments.second if moments.second.ndim == 1 else np.diag(moments.second)
-        alpha = _LEAST * float(second.mean()) * float((curvature if curvature.ndim == 1 else np.diag(curvature)).mean())
-    inner = build(moments, curvature, alpha, fit_intercept)
-    if moments.squares is None:
-        return inner
-    d, head = len(moments.squares), _EMPTY if moments.head is None else moments.head
-    each = curvature if curvature.ndim == 1 else np.diag(curvature)
-    scale = 1 / (np.outer(moments.squares, curvature.sum() if shares_weights else each) + alpha)
-
-    def apply(g: Array) -> Array:
-        out = np.empty_like(g)
-        np.multiply(scale, g[:d], out=out[:d])
-        solved = inner(np.concatenate([g[head], g[d:]]))
-        out[head], out[d:] = solved[: len(head)], solved[len(head) :]
-        return out
-
-    return apply
-
-
-def _kronecker_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fit_intercept: bool) -> Preconditioner:
-    # In the coordinates (W, b + W mean) the intercept is uncorrelated with the centred features, and both factors are
-    # diagonal in their eigenvectors: H^-1 = (U (x) Q) diag(1 / (a c + alpha)) (U (x) Q)^T.
+        each = curvature if curvature.ndim == 1 else np.diag(curvature)
+        alpha = _LEAST * float(_variances(moments).mean() * each.mean())
     mean = moments.mean if fit_intercept else np.zeros_like(moments.mean)
-    c, q = _spectrum(moments.second if moments.second.ndim == 1 else moments.second - np.outer(mean, mean))
+    if shares_weights:
+        return _shared_inverse(moments, mean, curvature, alpha)
     a, u = _spectrum(curvature)
-    scale = 1 / (c[:, None] * a + alpha)
+    weights = _along(moments, mean, a, alpha)
     inverse_a = np.where(a > 1e-10 * a.max(), 1 / np.maximum(a, 1e-300), 0.0)
 
     def apply(g: Array) -> Array:
         gw, gb = g[:-1] - np.outer(mean, g[-1]), g[-1]
         if u is not None:
             gw, gb = gw @ u, gb @ u
-        w = scale * gw if q is None else q @ (scale * (q.T @ gw))
-        b = inverse_a * gb
+        w, b = weights(gw), inverse_a * gb
         if u is not None:
             w, b = w @ u.T, b @ u.T
         return np.vstack([w, b - mean @ w])
@@ -75,27 +54,57 @@ def _kronecker_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fi
     return apply
 
 
-def _shared_inverse(moments: Moments, curvature: np.ndarray, alpha: float, fit_intercept: bool) -> Preconditioner:
+def _shared_inverse(moments: Moments, mean: np.ndarray, curvature: np.ndarray, alpha: float) -> Preconditioner:
+    """With one column of weights, which all scores share, and a constant for each."""
     full = np.diag(curvature) if curvature.ndim == 1 else curvature
-    d, k = len(moments.mean), len(full)
-    if moments.second.ndim == 1:
-        across = np.linalg.pinv(full, hermitian=True, rcond=1e-10)
-        along = 1 / (full.sum() * moments.second + alpha)[:, None]
-        return lambda g: np.concatenate([along * g[:d], across @ g[d:]])
-    hessian = np.empty((d + k, d + k))
-    hessian[:d, :d] = full.sum() * moments.second + alpha * np.eye(d)
-    hessian[:d, d:] = np.outer(moments.mean, full.sum(0))
-    hessian[d:, :d] = hessian[:d, d:].T
-    hessian[d:, d:] = full + 1e-10 * np.trace(full) * np.eye(k)
-    inverse = np.linalg.pinv(hessian, hermitian=True, rcond=1e-14)
-    return lambda g: inverse @ g
+    weights, d = _along(moments, mean, np.array([full.sum()]), alpha), len(mean)
+    across = np.linalg.pinv(full, hermitian=True, rcond=1e-10)
+
+    def apply(g: Array) -> Array:
+        w = weights(g[:d] - mean[:, None] * g[d:].sum())
+        return np.concatenate([w, across @ g[d:] - mean @ w])
+
+    return apply
+
+
+def _along(moments: Moments, mean: np.ndarray, a: np.ndarray, alpha: float) -> Preconditioner:
+    """The inverse of a_j C + alpha on column j, where C are the second moments around the mean."""
+    if not isinstance(moments.second, Principal):
+        c, q = _spectrum(moments.second if moments.second.ndim == 1 else moments.second - np.outer(mean, mean))
+        scale = 1 / (c[:, None] * a + alpha)
+        return lambda g: scale * g if q is None else q @ (scale * (q.T @ g))
+    values, q, rest = moments.second
+    scale = 1 / (np.outer(rest, a) + alpha)
+    if not len(values):
+        return lambda g: scale * g
+    # Woodbury's identity: (E + a q c q^T)^-1 = E^-1 - E^-1 q (1 / (a c) + q^T E^-1 q)^-1 q^T E^-1 for a diagonal E
+    cores = np.empty((len(a), len(values), len(values)))
+    for j, each in enumerate(np.maximum(a, 1e-12 * a.max())):
+        cores[j] = np.linalg.inv(np.diag(1 / (each * values)) + (q * scale[:, j, None]).T @ q)
+
+    def apply(g: Array) -> Array:
+        w = scale * g
+        inside = (cores @ (q.T @ w).T[:, :, None])[:, :, 0].T
+        lack = q @ inside
+        w -= np.multiply(scale, lack, out=lack)
+        return w
+
+    return apply
+
+
+def _variances(moments: Moments) -> np.ndarray:
+    """Of each feature, up to the square of its mean."""
+    if isinstance(moments.second, Principal):
+        values, vectors, rest = moments.second
+        return rest + vectors**2 @ values
+    return moments.second if moments.second.ndim == 1 else np.diag(moments.second)
 
 
 def partly_shared(
     moments: Moments, curvature: np.ndarray, alpha: float, own: np.ndarray, fit_intercept: bool
 ) -> Preconditioner:
     """`kronecker` where scores share the weights of all features but those of `own`, whose theta comes after the shared one."""
-    if moments.squares is not None:  # too many features for their second moments
+    if isinstance(moments.second, Principal):
         return lambda g: g
     A = np.diag(curvature) if curvature.ndim == 1 else curvature
     mean, d, k = moments.mean * fit_intercept, len(moments.mean), len(A)

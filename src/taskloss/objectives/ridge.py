@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
+from ..hypotheses.base import Hypothesis, Inputs, Moments, Principal, row_blocks
 from ..parallel import Executor
 from ..solvers.base import RidgeForm
 from .scores import ScoreRisk
@@ -23,7 +23,7 @@ def ridge_form(
     targets, weights = risk.squared_distance_targets(), risk.weights
     assert targets is not None
     moments = hypothesis.exact_moments(inputs, weights, executor)
-    if moments.squares is not None:
+    if isinstance(moments.second, Principal):
         return None
 
     def correlate(rows: slice) -> np.ndarray:

@@ -21,7 +21,8 @@ class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
     `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
-    evaluations that were needed so far.
+    evaluations that were needed so far. Where it has a method `columns(some)`, that is the objective of these columns alone, or
+    None where they cannot be had for less than all.
     """
 
     refresh: int

@@ -1,15 +1,14 @@
 """Line-search descent for smooth convex functions: limited-memory BFGS, and Newton by conjugate gradients.
 
 Both are one loop that differs in its direction. Every column of theta is a problem of its own with its own curvature
-and step, and all columns share each evaluation: a hundred labels cost one pass over the data. The functions are
-convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither columns nor a
-preconditioner.
+and step, and all columns share each evaluation: a hundred labels cost one pass over the data. Columns that are done leave
+the search, and a step is tried again for those that refused it alone, where the objective has `columns`. The functions are
+convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither columns nor a preconditioner.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -21,6 +20,7 @@ _PAIR_NUMBERS = 1 << 24  # parameters in the steps that L-BFGS remembers, beyond
 _FEWEST_PAIRS = 4
 _TREND = 5  # a trend is seen over the last so-manieth part of all steps, and the one before
 _SLOWEST = 0.9  # the largest ratio of decreases that is believed
+_FEW = 0.7  # the share of columns below which a search goes on with these alone
 _CAUTION = 2  # times what the trend says, since later decreases are slower more often than faster
 
 
@@ -56,23 +56,30 @@ class Descent(Solver):
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
         search = _Search(objective, theta)
-        status, iteration, gap, trend = Status.MAX_ITER, 0, np.inf, _Trend()
+        status, iteration, gap, trend, gone = Status.MAX_ITER, 0, np.inf, _Trend(), 0.0
         try:
             direction = self._directions(objective)
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                gaps = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value))
-                gap = float(gaps.sum() / max(search.value.sum(), 1e-300))
+                gaps = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value)) * (slope != 0)
+                values = search.values()
+                gap = float((gone + gaps.sum()) / max(values.sum(), 1e-300))
                 if progress is not None:
-                    progress.update(iteration, float(search.value.sum()), gap)
+                    progress.update(iteration, float(values.sum()), gap)
                 # A label that never occurs has its minimum, zero, at infinity: its gap is judged by the mean column's value.
-                done = gaps <= self.tol * np.maximum(np.abs(search.value), np.abs(search.value).mean()) + 1e-300
+                done = gaps <= self.tol * np.maximum(np.abs(search.value), np.abs(values).mean()) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
                 if iteration == self.max_iter:
                     break
+                live = np.flatnonzero(~done)
+                if 0 < len(live) < _FEW * len(done) and search.keep(live):
+                    direction.keep(live, search.objective)
+                    trend.keep(live)
+                    gone += float(gaps[done].sum())
+                    d, slope, done = d[:, live], slope[live], done[live]
                 if not search.step(d, np.where(done | search.stuck, 0.0, slope)):
                     status = Status.STALLED
                     break
@@ -83,9 +90,9 @@ class Descent(Solver):
     def _end(self, search: _Search, status: Status, iteration: int, gap: float, progress: Progress | None) -> Solution:
         if progress is not None:
             progress.close(status)
-        return Solution(search.theta, float(search.value.sum()), status, iteration, search.evaluations, gap)
+        return Solution(search.whole(), float(search.values().sum()), status, iteration, search.evaluations, gap)
 
-    def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
+    def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
 
 
@@ -109,13 +116,24 @@ class _Trend:
             rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
         return _CAUTION * np.maximum(now, 0) * rate / (1 - rate)
 
+    def keep(self, columns: np.ndarray) -> None:
+        self.values = [value[columns] for value in self.values]
+
+
+def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
+    take = getattr(objective, "columns", None)
+    return None if take is None else take(columns)
+
 
 class _Search:
-    """The current point, its value and gradient, and the last step taken."""
+    """The current point, its value and gradient, and the last step taken, of the columns that are still in the search."""
 
     def __init__(self, objective: Objective, theta: Array):
         self.objective, self.theta = objective, theta
         self.value, self.gradient = objective.value_and_gradient(theta)
+        self.left: tuple[Array, np.ndarray, np.ndarray] | None = (
+            None  # theta and values as columns left, and which are here
+        )
         self.evaluations = 1
         self.stuck = np.zeros(len(self.value), dtype=bool)  # columns that no step decreases any further
         self.length = np.ones(len(self.value))  # of the last step; where it was short, the next one is tried short
@@ -126,6 +144,49 @@ class _Search:
                 "The objective is not finite at the starting point: check the scale of the features and warm-started parameters."
             )
 
+    def values(self) -> np.ndarray:
+        """Of all columns."""
+        if self.left is None:
+            return self.value
+        _, values, here = self.left
+        values[here] = self.value
+        return values
+
+    def whole(self) -> Array:
+        """theta with all columns."""
+        if self.left is None:
+            return self.theta
+        theta, _, here = self.left
+        theta[:, here] = self.theta
+        return theta
+
+    def keep(self, columns: np.ndarray) -> bool:
+        """Go on with these columns alone; False where that saves nothing."""
+        part = _part(self.objective, columns)
+        if part is None:
+            return False
+        here = np.arange(len(self.value)) if self.left is None else self.left[2]
+        self.left = np.array(self.whole()), np.array(self.values()), here[columns]
+        self.objective = part
+        for name in ("value", "stuck", "length"):
+            setattr(self, name, getattr(self, name)[columns])
+        for name in ("theta", "gradient", "change", "gradient_change"):
+            columnwise = getattr(self, name)
+            setattr(self, name, None if columnwise is None else np.ascontiguousarray(columnwise[:, columns]))
+        return True
+
+    def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
+        """The value and gradient at trial, whose open columns alone differ from the point of those given."""
+        self.evaluations += 1
+        columns = np.flatnonzero(open)
+        part = _part(self.objective, columns) if len(columns) < _FEW * len(open) else None
+        if part is None:
+            return self.objective.value_and_gradient(trial)
+        if gradient is self.gradient:  # which the next step compares
+            value, gradient = value.copy(), gradient.copy()
+        value[columns], gradient[:, columns] = part.value_and_gradient(np.ascontiguousarray(trial[:, columns]))
+        return value, gradient
+
     def step(self, d: Array, slope: np.ndarray) -> bool:
         """Move along d by a step that decreases each column and flattens its slope; False where none does.
 
@@ -133,17 +194,19 @@ class _Search:
         and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
         is stuck, and left where it is from then on.
         """
+        if not (slope < 0).any():
+            return False
         t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
         low, high = np.zeros_like(t), np.full_like(t, np.inf)
         low_slope, low_value = slope.copy(), self.value.copy()
         noise = 8 * np.finfo(float).eps * np.abs(self.value)
         exhausted = np.zeros_like(self.stuck)
+        accept, value, gradient = t == 0, self.value, self.gradient
         for _ in range(30):
             change = t * d
             trial = self.theta + change
             with np.errstate(over="ignore", invalid="ignore"):
-                value, gradient = self.objective.value_and_gradient(trial)
-            self.evaluations += 1
+                value, gradient = self._evaluate(trial, ~accept, value, gradient)
             with np.errstate(invalid="ignore"):
                 new_slope = dot(gradient, d)
                 decreases = value <= self.value + 1e-4 * t * slope + noise
@@ -169,8 +232,7 @@ class _Search:
         else:
             change = np.where(accept, t, low) * d
             trial = self.theta + change
-            value, gradient = self.objective.value_and_gradient(trial)
-            self.evaluations += 1
+            value, gradient = self._evaluate(trial, ~accept, value, gradient)
         self.length = np.where(slope < 0, t, 1.0)
         decreased = value < self.value
         self.stuck |= (slope < 0) & ~decreased
@@ -189,7 +251,8 @@ def _cubic(a: Array, fa: Array, da: Array, b: Array, fb: Array, db: Array) -> Ar
 class _Preconditioner:
     """The objective's preconditioner, made at the start and anew after `every` iterations, then after twice as many, and so on.
 
-    Curvature changes on the way: a problem that is still not solved is worth a better guess of it.
+    Curvature changes on the way: a problem that is still not solved is worth a better guess of it. When columns leave, it is made
+    for those that stay.
     """
 
     def __init__(self, objective: Objective, every: int):
@@ -199,11 +262,69 @@ class _Preconditioner:
     def at(self, theta: Array, evaluations: int) -> None:
         if self.iteration == self.next:
             self.apply = self.make(theta, evaluations)
-            self.next = max(self.every, 2 * self.next)
+            self.next = max(self.every, 2 * self.iteration)
         self.iteration += 1
+
+    def keep(self, objective: Objective) -> None:
+        self.make, self.next = objective.preconditioner, self.iteration
 
     def __call__(self, gradient: Array) -> Array:
         return self.apply(gradient)
+
+
+class _Directions:
+    """The direction at a point of the search, and what it remembers of the points before."""
+
+    def __init__(self, objective: Objective, every: int):
+        self.objective, self.precondition = objective, _Preconditioner(objective, every)
+
+    def __call__(self, search: _Search) -> Array:
+        raise NotImplementedError
+
+    def keep(self, columns: np.ndarray, objective: Objective) -> None:
+        """Go on with these columns alone, whose objective this is."""
+        self.objective = objective
+        self.precondition.keep(objective)
+
+
+class _LBFGSDirections(_Directions):
+    def __init__(self, objective: Objective, memory: int):
+        super().__init__(objective, objective.refresh)
+        self.memory = memory
+        self.pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
+        self.scale: np.ndarray | None = None  # of each column
+
+    def keep(self, columns: np.ndarray, objective: Objective) -> None:
+        super().keep(columns, objective)
+        self.pairs = deque((s[:, columns].copy(), y[:, columns].copy(), rho[columns]) for s, y, rho in self.pairs)
+        self.scale = None if self.scale is None else self.scale[columns]
+
+    def __call__(self, search: _Search) -> Array:
+        pairs, precondition = self.pairs, self.precondition
+        precondition.at(search.theta, search.evaluations)
+        if search.change is not None:
+            s, y = search.change, search.gradient_change
+            curvature = dot(s, y)
+            useful = curvature > 1e-300
+            rho = np.where(useful, 1 / np.where(useful, curvature, 1.0), 0.0)
+            while len(pairs) >= min(self.memory, max(_FEWEST_PAIRS, _PAIR_NUMBERS // s.size)):
+                pairs.popleft()
+            pairs.append((s, y, rho))
+            norm = dot(y, precondition(y))
+            last = 1.0 if self.scale is None else self.scale
+            self.scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), last)
+        r, scratch = search.gradient.copy(), np.empty_like(search.gradient)
+        alphas = []
+        for s, y, rho in reversed(pairs):
+            a = rho * dot(s, r)
+            add_scaled(r, -a, y, scratch)
+            alphas.append(a)
+        r = precondition(r)
+        if self.scale is not None:
+            r *= self.scale
+        for (s, y, rho), a in zip(pairs, reversed(alphas), strict=True):
+            add_scaled(r, a - rho * dot(y, r), s, scratch)
+        return np.negative(r, out=r)
 
 
 class LBFGS(Descent):
@@ -216,37 +337,51 @@ class LBFGS(Descent):
         self.max_iter = max_iter
         self.memory = memory
 
-    def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
-        pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
-        scale: np.ndarray | float = 1.0
-        precondition = _Preconditioner(objective, objective.refresh)
+    def _directions(self, objective: Objective) -> _Directions:
+        return _LBFGSDirections(objective, self.memory)
 
-        def direction(search: _Search) -> Array:
-            nonlocal scale
-            precondition.at(search.theta, search.evaluations)
-            if search.change is not None:
-                s, y = search.change, search.gradient_change
-                curvature = dot(s, y)
-                useful = curvature > 1e-300
-                rho = np.where(useful, 1 / np.where(useful, curvature, 1.0), 0.0)
-                while len(pairs) >= min(self.memory, max(_FEWEST_PAIRS, _PAIR_NUMBERS // s.size)):
-                    pairs.popleft()
-                pairs.append((s, y, rho))
-                norm = dot(y, precondition(y))
-                scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), scale)
-            r, scratch = search.gradient.copy(), np.empty_like(search.gradient)
-            alphas = []
-            for s, y, rho in reversed(pairs):
-                a = rho * dot(s, r)
-                add_scaled(r, -a, y, scratch)
-                alphas.append(a)
-            r = precondition(r)
-            r *= scale
-            for (s, y, rho), a in zip(pairs, reversed(alphas), strict=True):
-                add_scaled(r, a - rho * dot(y, r), s, scratch)
-            return np.negative(r, out=r)
 
-        return direction
+class _NewtonDirections(_Directions):
+    def __init__(self, objective: Objective, tol: float, max_inner: int):
+        super().__init__(objective, 2)
+        self.tol, self.max_inner = tol, max_inner
+        self.first: np.ndarray | None = None  # |g|^2 at the start, in the preconditioner's norm
+        self.products = 0
+
+    def keep(self, columns: np.ndarray, objective: Objective) -> None:
+        super().keep(columns, objective)
+        self.first = None if self.first is None else self.first[columns]
+
+    def __call__(self, search: _Search) -> Array:
+        precondition = self.precondition
+        precondition.at(search.theta, search.evaluations + self.products)
+        product = self.objective.hessian(search.theta)
+        r = -search.gradient
+        z = precondition(r)
+        size = dot(r, z)
+        self.first = np.maximum(size, 1e-300) if self.first is None else self.first
+        # Solve to a residual that shrinks with the gradient, for superlinear convergence, and no further than tol
+        # can tell: otherwise the last system, solved only to see that the end is reached, costs the most.
+        target = np.maximum(
+            np.minimum(0.25, np.sqrt(size / self.first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
+        )
+        d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
+        for _ in range(self.max_inner):
+            hp = product(p)
+            self.products += 1
+            curvature = dot(p, hp)
+            live = (curvature > 0) & (size > target)
+            if not live.any():
+                break
+            t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
+            d += np.multiply(t, p, out=work)
+            r -= np.multiply(t, hp, out=work)
+            z = precondition(r)
+            new = dot(r, z)
+            p *= np.where(live, new / np.where(size > 0, size, 1.0), 0.0)
+            p += z
+            size = np.where(live, new, size)
+        return d
 
 
 class Newton(Descent):
@@ -260,40 +395,5 @@ class Newton(Descent):
         self.max_iter = max_iter
         self.max_inner = max_inner
 
-    def _directions(self, objective: Objective) -> Callable[[_Search], Array]:
-        precondition = _Preconditioner(objective, 2)
-        first: np.ndarray | None = None
-        products = 0
-
-        def direction(search: _Search) -> Array:
-            nonlocal first, products
-            precondition.at(search.theta, search.evaluations + products)
-            product = objective.hessian(search.theta)
-            r = -search.gradient
-            z = precondition(r)
-            size = dot(r, z)
-            first = np.maximum(size, 1e-300) if first is None else first
-            # Solve to a residual that shrinks with the gradient, for superlinear convergence, and no further than tol
-            # can tell: otherwise the last system, solved only to see that the end is reached, costs the most.
-            target = np.maximum(
-                np.minimum(0.25, np.sqrt(size / first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
-            )
-            d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
-            for _ in range(self.max_inner):
-                hp = product(p)
-                products += 1
-                curvature = dot(p, hp)
-                live = (curvature > 0) & (size > target)
-                if not live.any():
-                    break
-                t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
-                d += np.multiply(t, p, out=work)
-                r -= np.multiply(t, hp, out=work)
-                z = precondition(r)
-                new = dot(r, z)
-                p *= np.where(live, new / np.where(size > 0, size, 1.0), 0.0)
-                p += z
-                size = np.where(live, new, size)
-            return d
-
-        return direction
+    def _directions(self, objective: Objective) -> _Directions:
+        return _NewtonDirections(objective, self.tol, self.max_inner)

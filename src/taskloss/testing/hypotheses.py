@@ -112,7 +112,27 @@ def preconditioning(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> Non
     holds((a * apply(a)).sum() > 0, "<a, P a> is not positive")
 
 
+def columns(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
+    """Where columns of theta are problems of their own, some of them alone have the same values, gradients and Hessian products."""
+    for executor in (None, Executor(2, compiled=True)):
+        f = PenalisedRisk(hypothesis, inputs, risk, ALPHA, executor)
+        theta = somewhere(f, np.random.default_rng(11))
+        value, gradient = f.value_and_gradient(theta)
+        some = np.arange(theta.shape[1])[::-2]
+        part = f.columns(some)
+        holds((part is None) == (not f.separable or hypothesis.room is not None), "columns cannot be had alone")
+        if part is None:
+            return
+        found = part.value_and_gradient(np.ascontiguousarray(theta[:, some]))
+        close(found[0], value[some], "the value of some columns", rtol=1e-10)
+        close(found[1], gradient[:, some], "the gradient of some columns", atol=1e-11)
+        of_some = part.hessian(theta[:, some])(theta[:, some])
+        close(of_some, f.hessian(theta)(theta)[:, some], "the Hessian of some columns", atol=1e-10)
+        close(f.value_and_gradient(theta)[0], value, "the value after that", rtol=1e-12)
+
+
 WAIST: dict[str, Law] = {
+    "columns": columns,
     "derivatives": derivatives,
     "threads": threads,
     "parts": parts,
