@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -344,7 +345,22 @@ def test_a_model_file_that_cannot_be_used_is_refused(run, monkeypatch):
     assert run(*CANCER, "--learner", "linear", "--folds", 0)[0] == 0
     with monkeypatch.context() as later:
         later.setattr(model_files, "FORMAT", model_files.FORMAT + 1)
-        assert "was stored by taskloss" in spoilt(run, "predict", "model.skops", "cancer.csv")
+        sentence = spoilt(run, "predict", "model.skops", "cancer.csv")
+        assert "model.skops: This Columns was stored by taskloss" in sentence
+    with zipfile.ZipFile("model.skops") as model:
+        parts = {name: model.read(name) for name in model.namelist()}
+    for name, schema, wanted in (
+        (
+            "gone",
+            parts["schema.json"].replace(b"CostSensitiveClassifier", b"GoneClassifier"),
+            "faces.GoneClassifier, which taskloss",
+        ),
+        ("cut", parts["schema.json"][:-99], "cut.skops is no model that `taskloss fit` has written."),
+    ):
+        with zipfile.ZipFile(f"{name}.skops", "w") as other:
+            for part, content in {**parts, "schema.json": schema}.items():
+                other.writestr(part, content)
+        assert wanted in spoilt(run, "predict", f"{name}.skops", "cancer.csv")
     assert "no such file" in spoilt(run, "predict", "none.skops", "cancer.csv")
     pathlib.Path("half.skops").write_bytes(pathlib.Path("model.skops").read_bytes()[:9000])
     for file in ("costs.csv", "half.skops"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import zipfile
 from typing import Any
 
@@ -65,11 +66,22 @@ def load(file: Any, trusted: Any = ()) -> Any:
     check_names("trusted", trusted)
     try:
         unknown = skops.get_untrusted_types(file=file)
-    except (zipfile.BadZipFile, KeyError) as error:  # no archive, or one without what skops puts into it
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        json.JSONDecodeError,
+    ) as error:  # no archive, or one without what skops puts into it
         raise ValueError(
             f"file must be a model that `save` has written, and {file!r} is none: {str(error).rstrip('.')}."
         ) from error
     foreign = [name for name in unknown if not _is_own_class(name) and name not in _HARMLESS and name not in trusted]
+    gone = [name for name in foreign if _is_gone(name)]
+    if gone:
+        from . import __version__
+
+        raise ValueError(
+            f"{file} holds {', '.join(gone)}, which taskloss {__version__} does not have: fit the model again, or load it with the version that wrote it."
+        )
     if foreign:
         raise ValueError(
             f"{file} holds objects of types that nobody has vouched for: {', '.join(foreign)}. Where you know who wrote it, pass "
@@ -86,6 +98,17 @@ def _is_own_class(name: str) -> bool:
         return isinstance(getattr(importlib.import_module(package), attribute, None), type)
     except ImportError:
         return False
+
+
+def _is_gone(name: str) -> bool:
+    """Whether a name is one of this package's, of another version."""
+    package, _, attribute = name.rpartition(".")
+    if package.partition(".")[0] != __name__.partition(".")[0]:
+        return False
+    try:
+        return not hasattr(importlib.import_module(package), attribute)
+    except ImportError:
+        return True
 
 
 def skops_io() -> Any:

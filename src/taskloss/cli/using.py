@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 import zipfile
 from typing import Any
@@ -28,9 +29,9 @@ def _load(path: str) -> tuple[Any, Task, Columns]:
     try:
         model = load(path)
     except ValueError as error:
-        if isinstance(error.__cause__, zipfile.BadZipFile | KeyError):
+        if isinstance(error.__cause__, zipfile.BadZipFile | KeyError | json.JSONDecodeError):
             raise ValueError(f"{path} is no model that `taskloss fit` has written.") from error
-        raise
+        raise ValueError(str(error) if path in str(error) else f"{path}: {error}") from error
     columns = getattr(model, "steps", [("", None)])[0][1]
     if not isinstance(columns, Columns) or columns.target is None:
         raise ValueError(
