@@ -274,20 +274,19 @@ def some_moments(kind, rng, d=8):
         return Moments(mean, second), second
     if kind == "diagonal":
         return Moments(np.zeros(d), np.diag(second)), np.diag(np.diag(second))
-    directions = {"principal": 3, "no direction": 0}[kind]
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
-    found = Principal(values[d - directions :], vectors[:, d - directions :], rng.uniform(0.1, 1, d))
+    found = Principal(values[-3:], vectors[:, -3:], rng.uniform(0.1, 1, d))
     covariance = (found.vectors * found.values) @ found.vectors.T + np.diag(found.rest)
     return Moments(mean, found), covariance + np.outer(mean, mean)
 
 
-@pytest.mark.parametrize("kind", ["matrix", "diagonal", "principal", "no direction"])
+@pytest.mark.parametrize("kind", ["matrix", "diagonal", "principal"])
 @pytest.mark.parametrize("curved", ["full", "diagonal"])
 @pytest.mark.parametrize("hypothesis", [Linear(), Thresholds(), Linear(fit_intercept=False)], ids=label)
 def test_the_preconditioner_inverts_the_hessian_of_a_mean_curvature(hypothesis, kind, curved):
     rng = np.random.default_rng(6)
     (moments, second), k, alpha = some_moments(kind, rng), 3, 0.1
-    if kind in ("principal", "no direction") and not hypothesis.fit_intercept:  # then they are not centred
+    if kind == "principal" and not hypothesis.fit_intercept:  # then they are not centred
         second = second - np.outer(moments.mean, moments.mean)
     d, A = len(second), np.cov(rng.normal(size=(k, 50)))
     A, given = (A, A) if curved == "full" else (np.diag(np.diag(A)), np.diag(A))
@@ -321,7 +320,8 @@ def test_wide_inputs_are_preconditioned_along_their_principal_directions():
         np.testing.assert_allclose(rest + vectors**2 @ values, np.diag(covariance), atol=1e-10)
         assert values[-1] >= 0.95 * np.linalg.eigvalsh(covariance)[-1]
     even = sparse.random(2000, 1600, 0.02, format="csr", random_state=0, data_rvs=rng.standard_normal)
-    assert not len(Linear().moments(even, np.full(2000, 1 / 2000)).second.values)  # none stands out
+    squares = np.asarray(even.multiply(even).mean(0)).ravel()
+    np.testing.assert_allclose(Linear().moments(even, np.full(2000, 1 / 2000)).second, squares)  # none stands out
     for hypothesis in (Linear(), Thresholds()):
         risk = penalised(hypothesis, Quadratic(), X, phi, np.ones(300), 0.1)
         assert LBFGS(tol=1e-8).minimise(risk, risk.flatten(risk.start)).iterations <= 25

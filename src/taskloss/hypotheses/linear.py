@@ -147,7 +147,7 @@ def _principal(X: Any, features: Any, weights: np.ndarray, centred: bool) -> Mom
         along = product(features, q.astype(X.dtype, copy=False)) * weights[:, None]
         return np.asarray(product(features.T, along), dtype=float) - np.outer(mean, mean @ q)
 
-    none = Moments(mean, Principal(np.zeros(0), np.zeros((d, 0)), variances))
+    none = Moments(np.zeros(d), squares)
     sketch = covary(np.random.default_rng(0).standard_normal((d, rank)))
     # |C g|^2 is about tr C^2, and the largest r eigenvalues add up to sqrt(r tr C^2) at the most
     if np.linalg.norm(sketch) < _DIRECTIONS_SHARE * variances.sum():

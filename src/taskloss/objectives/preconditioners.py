@@ -43,13 +43,12 @@ def kronecker(
     inverse_a = np.where(a > 1e-10 * a.max(), 1 / np.maximum(a, 1e-300), 0.0)
 
     def apply(g: Array) -> Array:
-        gw, gb = g[:-1] - np.outer(mean, g[-1]), g[-1]
-        if u is not None:
-            gw, gb = gw @ u, gb @ u
-        w, b = weights(gw), inverse_a * gb
-        if u is not None:
-            w, b = w @ u.T, b @ u.T
-        return np.vstack([w, b - mean @ w])
+        turned = g.copy() if u is None else g @ u
+        if mean.any():
+            turned[:-1] -= np.outer(mean, turned[-1])
+        turned[:-1] = weights(turned[:-1])
+        turned[-1] = inverse_a * turned[-1] - mean @ turned[:-1]
+        return turned if u is None else turned @ u.T
 
     return apply
 
@@ -75,8 +74,6 @@ def _along(moments: Moments, mean: np.ndarray, a: np.ndarray, alpha: float) -> P
         return lambda g: scale * g if q is None else q @ (scale * (q.T @ g))
     values, q, rest = moments.second
     scale = 1 / (np.outer(rest, a) + alpha)
-    if not len(values):
-        return lambda g: scale * g
     # Woodbury's identity: (E + a q c q^T)^-1 = E^-1 - E^-1 q (1 / (a c) + q^T E^-1 q)^-1 q^T E^-1 for a diagonal E
     cores = np.empty((len(a), len(values), len(values)))
     for j, each in enumerate(np.maximum(a, 1e-12 * a.max())):

@@ -216,7 +216,7 @@ class _Search:
                 break
             long = ~accept & (~decreases | (new_slope > 0) | ~np.isfinite(new_slope))
             short = ~accept & ~long
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 secant = np.where(np.isfinite(value), t - new_slope * (t - low) / (new_slope - low_slope), np.nan)
                 cubic = _cubic(low, low_value, low_slope, t, value, new_slope)
                 high = np.where(long, t, high)
