@@ -187,7 +187,8 @@ def test_fit_is_the_same(name, client):
     assert two.solution_.converged
     assert abs(one.solution_.value - two.solution_.value) <= share * one.solution_.value
     if name != "single precision":  # which leaves a constant on all scores undetermined
-        assert close(one.theta_, two.theta_, share)
+        # tol determines parameters to its root; but for sparse rows, steps are the same in memory, too.
+        assert close(one.theta_, two.theta_, share if name != "sparse" else 1e-5)
     test = {k: v for k, v in case.data.items() if k in ("X", "groups", "parents")}
     assert all(np.array_equal(a, b) for a, b in zip(one.predict(**test), two.predict(**test), strict=True))
 
