@@ -27,7 +27,7 @@ STORE = RESULTS / "dask_fits.json"
 
 
 def cluster(workers, **options):
-    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50, **options)
+    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options)
 
 
 def rows_of(seed, rows, features, labels):

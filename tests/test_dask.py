@@ -34,7 +34,7 @@ def client(request):
         yield None
         return
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as one,
     ):
         yield one
@@ -198,7 +198,7 @@ def workers(request):
     """Clusters of one worker, and of more workers than some data have partitions with rows."""
     with (
         distributed.LocalCluster(
-            n_workers=request.param, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=request.param, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as one,
         one.as_current(),

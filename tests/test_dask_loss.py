@@ -41,7 +41,7 @@ def client():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "3s"}),  # how long a worker waits for one that is gone
         distributed.LocalCluster(
-            n_workers=WORKERS, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as one,
     ):

@@ -56,29 +56,33 @@ class Descent(Solver):
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
         search = _Search(objective, theta)
-        status, iteration, gap, trend, gone = Status.MAX_ITER, 0, np.inf, _Trend(), 0.0
+        status, iteration, gap = Status.MAX_ITER, 0, np.inf
         try:
-            direction = self._directions(objective)
+            direction, trend = self._directions(objective), _Trend()
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                gaps = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value)) * (slope != 0)
-                values = search.values()
-                gap = float((gone + gaps.sum()) / max(values.sum(), 1e-300))
+                search.gap = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value)) * (slope != 0)
+                values, gaps = search.of_all("value"), search.of_all("gap")
+                gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(values.sum()), gap)
                 # A label that never occurs has its minimum, zero, at infinity: its gap is judged by the mean column's value.
-                done = gaps <= self.tol * np.maximum(np.abs(search.value), np.abs(values).mean()) + 1e-300
+                done = gaps <= self.tol * np.maximum(np.abs(values), np.abs(values).mean()) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
                 if iteration == self.max_iter:
                     break
+                done = done[search.here]
+                if done.all():  # but the mean has fallen since others left
+                    search = _Search(objective, search.of_all("theta"), search.evaluations)
+                    direction, trend = self._directions(objective), _Trend()
+                    continue
                 live = np.flatnonzero(~done)
-                if 0 < len(live) < _FEW * len(done) and search.keep(live):
+                if len(live) < _FEW * len(done) and search.keep(live):
                     direction.keep(live, search.objective)
                     trend.keep(live)
-                    gone += float(gaps[done].sum())
                     d, slope, done = d[:, live], slope[live], done[live]
                 if not search.step(d, np.where(done | search.stuck, 0.0, slope)):
                     status = Status.STALLED
@@ -90,7 +94,8 @@ class Descent(Solver):
     def _end(self, search: _Search, status: Status, iteration: int, gap: float, progress: Progress | None) -> Solution:
         if progress is not None:
             progress.close(status)
-        return Solution(search.whole(), float(search.values().sum()), status, iteration, search.evaluations, gap)
+        theta, value = search.of_all("theta"), float(search.of_all("value").sum())
+        return Solution(theta, value, status, iteration, search.evaluations, gap)
 
     def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
@@ -128,13 +133,13 @@ def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
 class _Search:
     """The current point, its value and gradient, and the last step taken, of the columns that are still in the search."""
 
-    def __init__(self, objective: Objective, theta: Array):
+    def __init__(self, objective: Objective, theta: Array, evaluations: int = 0):
         self.objective, self.theta = objective, theta
         self.value, self.gradient = objective.value_and_gradient(theta)
-        self.left: tuple[Array, np.ndarray, np.ndarray] | None = (
-            None  # theta and values as columns left, and which are here
-        )
-        self.evaluations = 1
+        self.evaluations = evaluations + 1
+        self.gap = np.full(len(self.value), np.inf)  # estimated
+        self.here = np.arange(len(self.value))  # the columns in the search, of all
+        self.left: dict[str, Array] = {}  # theta, values and gaps of all columns, as they were when some left
         self.stuck = np.zeros(len(self.value), dtype=bool)  # columns that no step decreases any further
         self.length = np.ones(len(self.value))  # of the last step; where it was short, the next one is tried short
         self.change: Array | None = None
@@ -144,35 +149,24 @@ class _Search:
                 "The objective is not finite at the starting point: check the scale of the features and warm-started parameters."
             )
 
-    def values(self) -> np.ndarray:
-        """Of all columns."""
-        if self.left is None:
-            return self.value
-        _, values, here = self.left
-        values[here] = self.value
-        return values
-
-    def whole(self) -> Array:
-        """theta with all columns."""
-        if self.left is None:
-            return self.theta
-        theta, _, here = self.left
-        theta[:, here] = self.theta
-        return theta
+    def of_all(self, name: str) -> Array:
+        """theta, the values or the gaps with those of columns that have left."""
+        now = getattr(self, name)
+        if not self.left:
+            return now
+        self.left[name][..., self.here] = now
+        return self.left[name]
 
     def keep(self, columns: np.ndarray) -> bool:
         """Go on with these columns alone; False where that saves nothing."""
         part = _part(self.objective, columns)
         if part is None:
             return False
-        here = np.arange(len(self.value)) if self.left is None else self.left[2]
-        self.left = np.array(self.whole()), np.array(self.values()), here[columns]
-        self.objective = part
-        for name in ("value", "stuck", "length"):
-            setattr(self, name, getattr(self, name)[columns])
-        for name in ("theta", "gradient", "change", "gradient_change"):
+        self.left = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap")}
+        self.objective, self.here = part, self.here[columns]
+        for name in ("value", "gap", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
             columnwise = getattr(self, name)
-            setattr(self, name, None if columnwise is None else np.ascontiguousarray(columnwise[:, columns]))
+            setattr(self, name, None if columnwise is None else np.ascontiguousarray(columnwise[..., columns]))
         return True
 
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
