@@ -1,8 +1,8 @@
 """How long decisions take beside one matrix product: python -m benchmarks.decisions.
 
 10^6 x 10 probabilities and a 10 x 10 cost matrix. The product of both is what any decision needs; `proba @ costs.T` makes memory for
-its result, as users write it, and `np.matmul(..., out=...)` is given memory that was used before. Times of one process, taken in
-turns, the least and the median of 15.
+its result, as users write it, and `np.matmul(..., out=...)` is given memory that was used before. Times of one process on one thread,
+taken in turns, the least and the median of 15.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import taskloss as tl
 
@@ -46,4 +47,5 @@ def main(n: int = 1_000_000, k: int = 10, repeats: int = 15) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1):
+        main()

@@ -15,6 +15,7 @@ from tests.parts import every_loss
 
 import taskloss as tl
 from taskloss.decisions import moments_of
+from taskloss.losses._minimum import least
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -93,6 +94,17 @@ def test_many_are_decided_as_few():
     q[150_000] *= 0.5
     with pytest.raises(ValueError, match=r"row 150000 sums to 0\.5"):
         tl.decide(q, loss)
+
+
+@pytest.mark.parametrize("outputs", [1, 40])
+def test_the_compiled_least_is_numpys(outputs):
+    """Constants for each output, ties, and a last block of its own size."""
+    mu, psi = rng.integers(-4, 5, (2**17 + 3, 5)) / 4.0, rng.integers(-4, 5, (outputs, 5)) / 4.0
+    constants = rng.integers(0, 3, outputs) / 4.0
+    if outputs == 1:
+        mu = np.tile(mu, (20, 1))
+    assert_same(least(mu, psi, constants), np.argmin(mu @ psi.T + constants, axis=1))
+    assert_same(least(mu.astype(np.float32), psi, constants), np.argmin(mu @ psi.T + constants, axis=1))
 
 
 def test_label_sets():

@@ -10,7 +10,7 @@ from .._checks import real_array
 from ..parallel import Executor
 
 _TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
-_ROWS = 1 << 12  # checked together
+_ROWS = 1 << 14  # checked together: smaller blocks wait for each other on threads
 
 
 def read_laws(name: str, proba: Any, sets: bool = False) -> np.ndarray:
