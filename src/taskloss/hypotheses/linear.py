@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Self
 
@@ -133,7 +134,7 @@ class Linear(Hypothesis):
 
 def second_moments_pay(X: Any) -> bool:
     """Whether the d x d second moments of the rows are worth their cost in a preconditioner."""
-    d, entries = X.shape[1], X.nnz if sparse.issparse(X) else X.size
+    d, entries = X.shape[1], X.nnz if sparse.issparse(X) else math.prod(X.shape)
     return d <= MOMENTS_LIMIT and d * d <= max(entries, _FEW)
 
 
