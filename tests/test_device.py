@@ -59,6 +59,11 @@ def test_values_gradients_and_hessians_are_those_of_the_host(name, device, held,
         np.testing.assert_allclose(found[0], value, rtol=1e-9)
         np.testing.assert_allclose(found[1], gradient, atol=1e-8)
         np.testing.assert_allclose(there.hessian(theta)(theta), product, atol=1e-8)
+        if there.separable:
+            some = np.arange(theta.shape[1])[::-2]
+            part = there.columns(some).value_and_gradient(np.ascontiguousarray(theta[:, some]))
+            np.testing.assert_allclose(part[0], value[some], rtol=1e-9)
+            np.testing.assert_allclose(part[1], gradient[:, some], atol=1e-8)
         again = PenalisedRisk(moved(hypothesis, device), inputs, build(with_device[name])[2], ALPHA, executor)
         np.testing.assert_array_equal(again.value_and_gradient(theta)[1], found[1])  # the same bits in every run
 

@@ -307,6 +307,7 @@ SENTENCES = {
         lambda: tl.TunedDecisionCV(tl.OrdinalClassifier().fit(X, GRADE), cv="prefit").fit(X, GRADE + 1),
         "Unknown label 4",
     ),
+    "a set of labels": (lambda: tl.TunedDecisionCV(GaussianNB()).fit(X[:2], {1, 2}), "y must hold one entry for each"),
     "lengths": (lambda: tl.TunedDecisionCV(GaussianNB()).fit(X, GRADE[:9]), "different lengths|inconsistent numbers"),
     "one example": (
         lambda: tl.TunedDecisionCV(GaussianNB().fit(X, GRADE), cv="prefit").fit(X[:1], GRADE[:1]),

@@ -152,6 +152,10 @@ def check_lengths(n: int, y: Any) -> None:
     """As many labels as examples."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    if isinstance(y, set | frozenset):
+        raise TypeError(
+            f"y must hold one entry for each example, in their order, got a {type(y).__name__}, which has no order."
+        )
     if (found := count_examples("y", y)) != n:
         raise ValueError(f"X and y have different lengths: {n} and {found}.")
 

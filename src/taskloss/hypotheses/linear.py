@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from .places import Room, place_of
 from .sparse_products import ThreadedSparse, product
 
 MOMENTS_LIMIT = 1500  # features up to which their d x d second moments are worth their cost
+_FEW = 1 << 14  # pairs of features that always are
 _DIRECTIONS = 24  # of most variance, where there are more
 _DIRECTIONS_SHARE = 0.1  # if they hold at least this share of it
 
@@ -132,8 +134,8 @@ class Linear(Hypothesis):
 
 def second_moments_pay(X: Any) -> bool:
     """Whether the d x d second moments of the rows are worth their cost in a preconditioner."""
-    d = X.shape[1]
-    return d <= MOMENTS_LIMIT and (d * d <= X.nnz if sparse.issparse(X) else True)
+    d, entries = X.shape[1], X.nnz if sparse.issparse(X) else math.prod(X.shape)
+    return d <= MOMENTS_LIMIT and d * d <= max(entries, _FEW)
 
 
 def _principal(X: Any, features: Any, weights: np.ndarray, centred: bool) -> Moments:

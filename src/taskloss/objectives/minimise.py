@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from .scores import ScoreRisk
 
 Array = Any
 
-_LONG = 1 << 13  # parameters from which BLAS would share out single vectors, and its threads cost more than they bring
 _SINGLE_TOL = 1e-4  # from which passes in single precision serve a fit: nearer to the minimum a search loses its way in their rounding
 
 
@@ -48,11 +46,6 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
     return risk.kept_ordered(hypothesis.shares_weights or alpha == 0).penalised(hypothesis, inputs, alpha)
 
 
-def _serial(problem: Any) -> AbstractContextManager[None]:
-    """BLAS at one thread, where passes have threads of their own or its calls are on long vectors."""
-    return serial_blas(problem.executor.threads > 1 or problem.start.size > _LONG)
-
-
 class Path:
     """Minimisers under penalties that change little by little, each found from the last one; the data are cut once."""
 
@@ -63,7 +56,7 @@ class Path:
     def at(self, alpha: float) -> Array:
         """The parameters of least penalised risk at this strength."""
         problem = self.problem.with_alpha(alpha)
-        with _serial(problem):
+        with serial_blas():
             solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
         self.theta = problem.unflatten(solution.theta)
         return self.theta
@@ -90,7 +83,9 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
         start = start if kept is None else kept
         problem = Watched(problem, options.checkpoint)
     try:
-        with _serial(problem):
+        with (
+            serial_blas()
+        ):  # large passes have threads of their own, and elsewhere BLAS waits longer for its threads than they help
             solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
             if solution.status is Status.STALLED and inner.single:
                 inner.single = False

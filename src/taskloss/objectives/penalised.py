@@ -101,7 +101,7 @@ class PenalisedRisk(Penalised):
         return other
 
     def columns(self, some: np.ndarray) -> Self | None:
-        if not self.separable or self.hypothesis.room is not None:
+        if not self.separable:
             return None
         other = super().with_alpha(self.alpha)
         share = len(some) / self.risk.n_scores

@@ -120,7 +120,7 @@ def columns(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk) -> None:
         value, gradient = f.value_and_gradient(theta)
         some = np.arange(theta.shape[1])[::-2]
         part = f.columns(some)
-        holds((part is None) == (not f.separable or hypothesis.room is not None), "columns cannot be had alone")
+        holds((part is None) == (not f.separable), "columns cannot be had alone")
         if part is None:
             return
         found = part.value_and_gradient(np.ascontiguousarray(theta[:, some]))
