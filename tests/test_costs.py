@@ -185,6 +185,7 @@ BAD = {
     "text": (lambda: model().score(FRAME, Y, costs="amount"), "costs must be prices in an array"),
     "key": (lambda: tl.example_costs(FRAME, {"mis": 1}), "a term for 'mis', which is no output.*'miss'"),
     "key of three": (lambda: tl.example_costs(FRAME, {"miss": 1}, [0, 1, 2]), r"no output \(0, 1, 2\) and no pair"),
+    "no terms": (lambda: tl.example_costs(FRAME, {}), "costs has no term"),
     "column": (
         lambda: tl.example_costs(FRAME, {"miss": "amont"}),
         "'amont' is no column of X; there are 'a', 'b', 'c', 'amount'",

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -184,6 +185,8 @@ BAD = {
     "one column": (lambda: tl.decide(Q[:, 0]), r"column_stack\(\[1 - p, p\]\)"),
     "text": (lambda: tl.decide([["a", "b"]]), "proba must be probabilities in an array"),
     "labels": (lambda: tl.decide(Q, labels=["a"]), "labels names 1 labels, but proba has 2 columns"),
+    "labels twice": (lambda: tl.decide(Q, labels=["a", "a"]), r"labels must name each column once, got \['a', 'a'\]"),
+    "sparse": (lambda: tl.decide(csr_array(Q)), r"proba must be .* got a sparse matrix: pass its \.toarray\(\)"),
     "label of no type": (lambda: tl.decide(Q, labels=["a", {}]), "labels must be a list of labels"),
     "label missing": (lambda: tl.decide(Q, labels=["a", None]), "Input labels contains NaN or None"),
     "label of no loss": (

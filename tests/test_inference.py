@@ -375,10 +375,18 @@ BAD = {
         lambda: tl.CostSensitiveClassifier(hypothesis="kernel").fit(X, Y).summary(X, Y),
         "no coefficients of the columns",
     ),
-    "no likelihood": (lambda: tl.OrdinalClassifier(alpha=0).fit(X, Y).summary(X, Y), "is no likelihood.*sandwich"),
+    "no likelihood": (
+        lambda: tl.OrdinalClassifier(alpha=0).fit(X, Y).summary(X, Y),
+        "is no likelihood.*sandwich.*cumulative-link",
+    ),
     "kind": (
         lambda: ordinal().fit(X, Y).summary(X, Y, covariance="robust"),
         "covariance must be 'hessian' or 'sandwich'",
+    ),
+    "level": (lambda: ordinal().fit(X, Y).summary(X, Y, level=95), "level must lie between 0 and 1, got 95"),
+    "constant": (
+        lambda: (lambda W: ordinal().fit(W, Y).summary(W, Y))(X.assign(none=0.0)),
+        "The Hessian is singular: none is not determined",
     ),
     "other data": (lambda: ordinal().fit(X, Y).summary(X, Y[::-1]), "not at its minimum on these data"),
     "lengths": (lambda: ordinal().fit(X, Y).summary(X, Y[:-1]), "different lengths: 400 and 399"),

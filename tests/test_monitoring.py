@@ -219,7 +219,7 @@ def test_bad_input_is_refused_in_a_sentence(model):
     X, y = draw(rng, 100)
     for arguments, words in [
         ({"level": 0}, "level must be a finite number above zero"),
-        ({"level": 1.5}, "level must be a chance below one"),
+        ({"level": 1.5}, "level must lie between 0 and 1"),
         ({"bounds": (1, 0)}, "bounds must be the least and the largest loss"),
         ({"keep": 0}, "keep must be a whole number"),
     ]:
@@ -245,5 +245,8 @@ def test_bad_input_is_refused_in_a_sentence(model):
         tl.LossMonitor(None, [np.nan] * 30, np.full(30, 0.5))
     with pytest.raises(ValueError, match=r"y must be losses from 0 to 1: for others pass bounds"):
         tl.LossMonitor(None, None, np.full(30, 0.5)).label([7.0])
+    for state in ({}, "x", None, monitor.to_json()):
+        with pytest.raises(ValueError, match=r"state must be what state\(\) of a LossMonitor returned"):
+            tl.LossMonitor.from_state(model, state)
     logistic = LogisticRegression().fit(X, y)
     assert tl.LossMonitor(logistic, X, y, loss=COSTS).high == 5

@@ -27,6 +27,13 @@ def check_number(name: str, value: Any, above: float = -np.inf, why: str = "") -
         raise ValueError(f"{name} must be below 2**63 where it is a whole number, got {value!r}: write 1e19, say.")
 
 
+def check_level(name: str, value: Any) -> None:
+    """A chance of its own: above zero and below one."""
+    check_number(name, value, above=0)
+    if not value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
+
+
 def check_beta(beta: Any) -> float:
     """The square of an F-measure's beta."""
     if not (_is_real(beta) and 0 < beta < 1e150):
@@ -88,6 +95,8 @@ def is_list(value: Any) -> bool:
 def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     """Real numbers as an array of floats; anything else is refused under its name."""
     try:
+        if hasattr(value, "nnz") and hasattr(value, "toarray"):
+            raise TypeError("got a sparse matrix: pass its .toarray()")
         array = np.asarray(value)
         if array.dtype.kind in "biuf":
             return array.astype(float, copy=False)

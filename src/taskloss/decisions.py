@@ -137,6 +137,10 @@ def moments_of(source: Any, loss: Any = None, X: Any = None, labels: Any = None,
     known = np.arange(q.shape[1]) if labels is None else name_array(labels)
     if len(known) != q.shape[1]:
         raise ValueError(f"labels names {len(known)} labels, but {name} has {q.shape[1]} columns.")
+    if len(set(known.tolist())) < len(known):
+        raise ValueError(
+            f"{'labels' if labels is not None else name} must name each column once, got {known.tolist()}."
+        )
     if loss.kind == "indicator":
         sets = [set(known.tolist())] if labels is not None else np.repeat([[0], [1]], len(known), axis=1)
         translator = labels_for(loss, sets, known)

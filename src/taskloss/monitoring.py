@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import stats
 
-from ._checks import check_number, check_whole, count_examples, explained, real_array, said_of
+from ._checks import check_level, check_whole, count_examples, explained, real_array, said_of
 from .betting import RiseTest, chernoff_interval
 from .decisions import find
 from .estimators.base import Decoder
@@ -104,9 +104,7 @@ class LossMonitor:
         bounds: tuple[float, float] | None = None,
         keep: int = 100_000,
     ):
-        check_number("level", level, above=0)
-        if level >= 1:
-            raise ValueError(f"level must be a chance below one, such as 0.05, got {level!r}.")
+        check_level("level", level)
         check_whole("keep", keep)
         self.model, self.loss, self.level, self.keep = model, loss, level, keep
         self.alarms_: dict[str, int] = {}
@@ -357,6 +355,11 @@ class LossMonitor:
     @classmethod
     def from_state(cls, model: Any, state: dict[str, Any], loss: Any = None) -> Self:
         """The monitor of this model that `state` was taken of."""
+        if not (isinstance(state, Mapping) and {"level", "keep", "bounds", "reference", "tests"} <= state.keys()):
+            raise ValueError(
+                f"state must be what state() of a LossMonitor returned, read by json.loads where it was stored, got {type(state).__name__}"
+                + (f" with the keys {list(state)}." if isinstance(state, Mapping) else ".")
+            )
         new = cls.__new__(cls)
         new.model, new.loss, new.level, new.keep = model, loss, state["level"], state["keep"]
         new._settle(state["bounds"])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from ._checks import check_names, check_number, real_array
+from ._checks import check_level, check_names, real_array
 from .data.labels import _column, _unique, codes_of
 from .data.laws import read_laws
 from .losses.base import name_array
@@ -151,9 +151,7 @@ def estimate_prior(
     """
     if not (isinstance(method, str) and method in ("em", "confusion")):
         raise ValueError(f"method must be 'em' or 'confusion', got {method!r}.")
-    check_number("level", level, above=0)
-    if not level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+    check_level("level", level)
     q, r, y = read_laws("proba", proba), read_laws("proba_ref", proba_ref), _column(y_ref, "y_ref")
     if labels is not None:
         check_names("labels", labels)

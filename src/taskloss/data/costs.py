@@ -71,6 +71,8 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
         costs = costs(X)
     if not isinstance(costs, Mapping):
         return costs
+    if not costs:
+        raise ValueError("costs has no term: a formula is such as {'miss': 'amount', 'review': 10}.")
     check_names("labels", labels)
     labels = name_array(labels)
     outputs = labels if outputs is None else name_array(outputs)

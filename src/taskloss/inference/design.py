@@ -175,7 +175,7 @@ def inverse_of(hessian: np.ndarray, names: list[str]) -> np.ndarray:
     if values[0] < _SINGULAR * values[-1]:
         loose = [name for name, size in zip(names, np.abs(vectors[:, 0]), strict=True) if size > 0.1]
         raise ValueError(
-            f"The Hessian is singular: {', '.join(loose)} are not determined by the data, as where columns are sums of others or constant; leave one out."
+            f"The Hessian is singular: {', '.join(loose)} {'is' if len(loose) == 1 else 'are'} not determined by the data, as where columns are sums of others or constant; leave one out."
         )
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
 

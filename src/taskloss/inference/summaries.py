@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from .._checks import check_level
 from .design import Design, check_minimum, import_pandas, inverse_of, read_problem
 
 
@@ -45,10 +46,12 @@ def summary(
     pandas = import_pandas()
     if not isinstance(covariance, str) or covariance not in ("hessian", "sandwich"):
         raise ValueError(f"covariance must be 'hessian' or 'sandwich', got {covariance!r}.")
+    check_level("level", level)
     problem = read_problem(model, X, y, sample_weight)
     if covariance == "hessian" and groups is None and not problem.risk.surrogate.likelihood:
         raise ValueError(
-            f"{problem.risk.surrogate!r} is no likelihood, and its inverse Hessian no covariance: use covariance='sandwich'."
+            f"{problem.risk.surrogate!r} is no likelihood, and its inverse Hessian no covariance: use covariance='sandwich', or for ordered labels "
+            "fit with surrogate='cumulative-link'."
         )
     design = Design(problem)
     hessian, gradient, sums = design.hessian_and_gradients(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._checks import check_lengths, check_number, check_whole, count_examples
+from .._checks import check_lengths, check_level, check_whole, count_examples
 from ..data.labels import _column, codes_of
 from ..data.sequences import SequenceLabels
 from ..losses.base import name_array
@@ -109,9 +109,7 @@ class Metric(Part):
         >>> bool(low < value < high)
         True
         """
-        check_number("confidence_level", confidence_level, above=0)
-        if not confidence_level < 1:
-            raise ValueError(f"confidence_level must lie between 0 and 1, got {confidence_level!r}.")
+        check_level("confidence_level", confidence_level)
         check_whole("n_resamples", n_resamples)
         metric, examples, z = read(self, y_true, y_pred, sample_weight, labels)
         rng = np.random.default_rng(random_state)
