@@ -86,8 +86,8 @@ def test_probabilities_of_spans_equal_enumeration(name):
     law = forest, *cell_marginals(forest, unary, pairwise, scheme.tags.pairs), scheme.tags
     given = Spans(*np.array(list(truth)).T)
     np.testing.assert_allclose(probabilities_of(given, *law), list(truth.values()), atol=1e-12)
-    for least in (1e-4, 0.05, 0.5):
-        found, q = likely_spans(*law, least)
+    for least, compiled in itertools.product((1e-4, 0.05, 0.5), (False, True)):
+        found, q = likely_spans(*law, least, compiled=compiled)
         named = dict(zip(zip(*map(np.ndarray.tolist, found), strict=True), q, strict=True))
         expected = {key: p for key, p in truth.items() if p >= least}
         assert named.keys() == expected.keys()

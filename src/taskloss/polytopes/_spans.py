@@ -12,6 +12,8 @@ import numpy as np
 
 from ._forest import Forest
 
+COMPILED_NODES = 1 << 14  # marginals of nodes from which a compiled pass pays
+
 
 class Spans(NamedTuple):
     """The first node of each span, the node after its last, and its kind."""
@@ -106,17 +108,53 @@ def probabilities_of(spans: Spans, forest: Forest, nodes: np.ndarray, steps: np.
 
 
 def likely_spans(
-    forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags, least: float
+    forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags, least: float, compiled: bool | None = None
 ) -> tuple[Spans, np.ndarray]:
     """All spans of at least this probability, and their probabilities, exactly.
 
     A span may be written in several ways (it begins with B, or with I after O), of which each alone may be less likely: what is dropped on the
     way is a hundredth of `least`, and what is found is evaluated anew.
     """
+    if compiled is None:
+        compiled = nodes.size >= COMPILED_NODES
+    if compiled and least > 0 and tags.n_kinds:
+        return _compiled(forest, nodes, steps, tags, least)
     some, _ = span_probabilities(forest, nodes, steps, tags, least / 100)
     q = probabilities_of(some, forest, nodes, steps, tags)
     kept = q >= least
     return Spans(*(part[kept] for part in some)), q[kept]
+
+
+def _compiled(
+    forest: Forest, nodes: np.ndarray, steps: np.ndarray, tags: Tags, least: float
+) -> tuple[Spans, np.ndarray]:
+    from .._compiled.spans import likely
+
+    def by_kind(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(kinds, kind="stable")
+        order = order[kinds[order] >= 0]
+        return order, np.searchsorted(kinds[order], np.arange(tags.n_kinds + 1))
+
+    pairs = tags.pairs
+    states, state_starts = by_kind(tags.kinds)
+    columns, pair_starts = by_kind(tags.kinds[pairs[:, 0]])
+    places, q = likely(
+        np.ascontiguousarray(nodes, dtype=float),
+        np.ascontiguousarray(steps, dtype=float),
+        forest.edge_of,
+        forest.offsets,
+        np.ascontiguousarray(tags.kinds),
+        states,
+        state_starts,
+        np.ascontiguousarray(pairs[columns]),
+        columns,
+        pair_starts,
+        float(least),
+    )
+    order = np.argsort(
+        (places[:, 0] * (forest.n_nodes + 1) + places[:, 1]) * tags.n_kinds + places[:, 2], kind="stable"
+    )
+    return Spans(*places[order].T), q[order]
 
 
 def _merged(first: np.ndarray, state: np.ndarray, alive: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
