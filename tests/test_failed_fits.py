@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.fitted import CASES, answers, count, fail_at, fitted, same, take, with_rows
 
 import taskloss as tl
+from taskloss import _blas
 from taskloss.solvers import ASGD, LBFGS
 
 OURS = str(pathlib.Path(tl.__file__).parent)
@@ -73,6 +74,7 @@ def test_a_failure_at_any_step_leaves_the_earlier_model_or_the_whole_new_one(nam
             assert same(found, before)
         else:
             assert same(found, after), f"a mixture of two models, at call {moment} of {last}"
+        assert not _blas._hold.holders, f"BLAS is held for good, at call {moment} of {last}"
     assert failed > 4
 
 

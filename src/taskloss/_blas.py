@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -25,28 +24,25 @@ class _Hold:
 
     The number of threads is a setting of the whole process. Contexts that each restored what they found could leave it
     at one: A enters and finds 8, B enters and finds 1, A leaves and sets 8 under B, B leaves and sets 1 for good. So
-    holders are counted, by thread; the first sets one, the last restores what the first found.
+    holders are kept; the first sets one, the last restores what the first found.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.holders: Counter[int] = Counter()
+        self.holders: dict[object, int] = {}  # a token of each, who may leave from another thread than entered
         self.limiter: Any = None
         self.before = 1
 
-    def enter(self) -> int:
-        """Returns the holder, who may leave from another thread, as a generator's context can."""
+    def enter(self, token: object) -> None:
         with self.lock:
             if not self.holders:
                 self.before = _allowed()
                 self.limiter = _blas().limit(limits=1)
-            holder = threading.get_ident()
-            self.holders[holder] += 1
-            return holder
+            self.holders[token] = threading.get_ident()
 
-    def leave(self, holder: int) -> None:
+    def leave(self, token: object) -> None:
         with self.lock:
-            self.holders -= Counter([holder])  # drops those that reach zero
+            self.holders.pop(token, None)
             self._restore()
 
     def threads(self) -> int:
@@ -57,7 +53,7 @@ class _Hold:
         """Of the threads that held BLAS only the one that forked lives on in the child."""
         self.lock = threading.Lock()
         me = threading.get_ident()
-        self.holders = Counter({me: self.holders[me]} if self.holders[me] else {})
+        self.holders = {token: thread for token, thread in self.holders.items() if thread == me}
         self._restore()
 
     def _restore(self) -> None:
@@ -93,11 +89,16 @@ def serial_blas(wanted: bool = True) -> Iterator[None]:
     if not wanted:
         yield
         return
-    holder = _hold.enter()
+    token = object()
     try:
+        _hold.enter(token)
         yield
     finally:
-        _hold.leave(holder)
+        try:
+            _hold.leave(token)
+        except BaseException:  # an interrupt on the way, after which BLAS would stay at one thread
+            _hold.leave(token)
+            raise
 
 
 _executor: ThreadPoolExecutor | None = None
