@@ -2,7 +2,7 @@
 
 A tagger is fitted to the training sentences (features as in benchmarks.sequences, alpha 1 / n as CRFsuite's c2 of one half). Reliability: test
 spans of probability 0.05 or more, in ten bins, and the share of each that is right, with 95 % intervals (Wilson). Precision: what
-`precision=...` promised, and what it got. Times, taken in turns in one process: spans above one half beside the likeliest labelling (Viterbi), from words to
+`precision=...` promised, and what it got. Times, taken in turns in one process on one thread: spans above one half beside the likeliest labelling (Viterbi), from words to
 answers and for inference alone.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import taskloss as tl
 from taskloss.losses.spans import Scheme
@@ -83,14 +84,15 @@ def main(sentences: int | None = None) -> None:
     def spans() -> Any:
         return likely_spans(forest, *cell_marginals(forest, *scores, tags.pairs), tags, 0.5)
 
-    times = in_turns(
-        {
-            "Viterbi, from words": lambda: tagger.predict(split.X_test, loss="sequence-zero-one"),
-            "spans, from words": lambda: tagger.predict_spans(split.X_test, threshold=0.5),
-            "Viterbi, inference alone": lambda: maximise(forest, *scores),
-            "spans, inference alone": spans,
-        }
-    )
+    with threadpool_limits(1):
+        times = in_turns(
+            {
+                "Viterbi, from words": lambda: tagger.predict(split.X_test, loss="sequence-zero-one"),
+                "spans, from words": lambda: tagger.predict_spans(split.X_test, threshold=0.5),
+                "Viterbi, inference alone": lambda: maximise(forest, *scores),
+                "spans, inference alone": spans,
+            }
+        )
     ratios = [
         f"{what}: spans take {np.median(times[f'spans, {what}'] / times[f'Viterbi, {what}']):.2f} times as long as Viterbi (median of 7 pairs)"
         for what in ("from words", "inference alone")
