@@ -83,10 +83,18 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "sequences", partial(_sequences, rng)
     yield "matchings", partial(_matchings, rng)
     yield "risk control", partial(_control, rng)
+    yield "decisions", partial(_decisions, rng)
 
 
 def _use(model: Any, X: Any, y: Any) -> None:
     model.fit(X, y).predict(X[:10])
+
+
+def _decisions(rng: np.random.Generator) -> None:
+    from .losses import CostMatrix
+
+    loss = CostMatrix(rng.random((16, 16)))
+    loss.decode(rng.dirichlet(np.ones(16), _WORK // 16**2))
 
 
 def _sequences(rng: np.random.Generator) -> None:
@@ -102,6 +110,8 @@ def _sequences(rng: np.random.Generator) -> None:
         fitted = model.fit(X, y)
         fitted.predict(X)
         fitted.predict(X, loss="sequence-zero-one")
+    tags = [np.array(["O", "B-a", "I-a"])[part % 3] for part in y]
+    SequenceTagger(max_iter=2).fit(X, tags).predict_spans(X, threshold=0.5)
     values = sparse.random(length * count, _WORK // (length * count * states) * 12, 0.1, "csr", random_state=rng)
     for words in (values, values.sign()):
         for tol in (1e-3, 1e-7):  # in single precision, and in double
