@@ -162,11 +162,12 @@ class _Search:
         part = _part(self.objective, columns)
         if part is None:
             return False
-        self.left = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap")}
-        self.objective, self.here = part, self.here[columns]
+        kept: dict[str, object] = {"objective": part, "here": self.here[columns]}
+        kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap")}
         for name in ("value", "gap", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
             columnwise = getattr(self, name)
-            setattr(self, name, None if columnwise is None else np.ascontiguousarray(columnwise[..., columns]))
+            kept[name] = None if columnwise is None else np.ascontiguousarray(columnwise[..., columns])
+        self.__dict__.update(kept)  # at once, so that an interrupt finds all of it or nothing
         return True
 
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
