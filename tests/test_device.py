@@ -69,6 +69,20 @@ def test_values_gradients_and_hessians_are_those_of_the_host(name, device, held,
 
 
 @every_device
+@pytest.mark.parametrize("form", [sparse.csr_matrix, np.asarray], ids=["sparse", "dense"])
+def test_principal_directions_are_those_of_the_host(form, device):
+    """Of rows too wide for their second moments."""
+    rng = np.random.default_rng(0)
+    X = form(rng.normal(size=(60, 3)) @ rng.normal(size=(3, 300)) + 0.1 * rng.normal(size=(60, 300)))
+    weights = rng.dirichlet(np.ones(60))
+    here, there = (Linear(device=d).moments(X, weights) for d in (None, device))
+    np.testing.assert_allclose(there.mean, here.mean, atol=1e-8)
+    np.testing.assert_allclose(there.second.rest, here.second.rest, atol=1e-8)
+    np.testing.assert_allclose(there.second.values, here.second.values, rtol=1e-6)
+    assert here.second.values[-3:].min() > 10 * here.second.rest.max()
+
+
+@every_device
 @every_task
 @pytest.mark.parametrize("hypothesis", [Linear(), Nystrom(20)], ids=["linear", "nystrom"])
 def test_fits_are_equal_in_risk(task, hypothesis, device):
