@@ -8,16 +8,14 @@ convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither colu
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Self
 
 import numpy as np
 
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Solution, Solver, Status
+from .pairs import Pairs
 
-_PAIR_NUMBERS = 1 << 24  # parameters in the steps that L-BFGS remembers, beyond the fewest that it needs
-_FEWEST_PAIRS = 4
 _TREND = 5  # a trend is seen over the last so-manieth part of all steps, and the one before
 _SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
@@ -29,16 +27,6 @@ def dot(a: Array, b: Array) -> np.ndarray:
     if a.shape[1] == 1:  # one long column: BLAS, five times as fast
         return np.atleast_1d(a.ravel() @ b.ravel())
     return np.einsum("pb,pb->b", a, b)
-
-
-def add_scaled(out: Array, scale: np.ndarray, x: Array, scratch: Array) -> None:
-    """out += scale x, column by column, in place and, for one long column, in one pass over memory."""
-    if out.shape[1] == 1 and out.flags.c_contiguous and out.dtype == x.dtype == np.float64:
-        from scipy.linalg.blas import daxpy
-
-        daxpy(x.ravel(), out.ravel(), a=float(scale[0]))
-    else:
-        out += np.multiply(x, scale, out=scratch)
 
 
 class Descent(Solver):
@@ -62,7 +50,10 @@ class Descent(Solver):
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                search.gap = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value)) * (slope != 0)
+                # Where rounding allows no decrease, earlier ones say nothing of what is left.
+                search.gap = np.maximum(
+                    np.maximum(-slope, 0) / 2, np.where(search.stuck, 0.0, trend.gaps(search.value))
+                ) * (slope != 0)
                 values, gaps = search.of_all("value"), search.of_all("gap")
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
@@ -84,7 +75,8 @@ class Descent(Solver):
                     direction.keep(live, search.objective)
                     trend.keep(live)
                     d, slope, done = d[:, live], slope[live], done[live]
-                if not search.step(d, np.where(done | search.stuck, 0.0, slope)):
+                stuck = search.stuck.copy()
+                if not search.step(d, np.where(done | stuck, 0.0, slope)) and (search.stuck == stuck).all():
                     status = Status.STALLED
                     break
         except KeyboardInterrupt as interrupt:
@@ -286,40 +278,28 @@ class _LBFGSDirections(_Directions):
     def __init__(self, objective: Objective, memory: int):
         super().__init__(objective, objective.refresh)
         self.memory = memory
-        self.pairs: deque[tuple[Array, Array, np.ndarray]] = deque()
+        self.pairs: Pairs | None = None
         self.scale: np.ndarray | None = None  # of each column
 
     def keep(self, columns: np.ndarray, objective: Objective) -> None:
         super().keep(columns, objective)
-        self.pairs = deque((s[:, columns].copy(), y[:, columns].copy(), rho[columns]) for s, y, rho in self.pairs)
+        self.pairs = None if self.pairs is None else self.pairs.keep(columns)
         self.scale = None if self.scale is None else self.scale[columns]
 
     def __call__(self, search: _Search) -> Array:
-        pairs, precondition = self.pairs, self.precondition
+        precondition = self.precondition
         precondition.at(search.theta, search.evaluations)
-        if search.change is not None:
-            s, y = search.change, search.gradient_change
-            curvature = dot(s, y)
-            useful = curvature > 1e-300
-            rho = np.where(useful, 1 / np.where(useful, curvature, 1.0), 0.0)
-            while len(pairs) >= min(self.memory, max(_FEWEST_PAIRS, _PAIR_NUMBERS // s.size)):
-                pairs.popleft()
-            pairs.append((s, y, rho))
-            norm = dot(y, precondition(y))
-            last = 1.0 if self.scale is None else self.scale
-            self.scale = np.where(useful & (norm > 0), curvature / np.where(norm > 0, norm, 1.0), last)
-        r, scratch = search.gradient.copy(), np.empty_like(search.gradient)
-        alphas = []
-        for s, y, rho in reversed(pairs):
-            a = rho * dot(s, r)
-            add_scaled(r, -a, y, scratch)
-            alphas.append(a)
-        r = precondition(r)
-        if self.scale is not None:
-            r *= self.scale
-        for (s, y, rho), a in zip(pairs, reversed(alphas), strict=True):
-            add_scaled(r, a - rho * dot(y, r), s, scratch)
-        return np.negative(r, out=r)
+        if search.change is None:
+            return -precondition(search.gradient)
+        s, y = search.change, search.gradient_change
+        if self.pairs is None:
+            self.pairs = Pairs(s.shape, self.memory)
+        curvature, norm = dot(s, y), dot(y, precondition(y))
+        useful = (curvature > 1e-300) & (norm > 0)
+        last = 1.0 if self.scale is None else self.scale
+        self.scale = np.where(useful, curvature / np.where(useful, norm, 1.0), last)
+        self.pairs.add(s, y, curvature)
+        return self.pairs.direction(search.gradient, lambda q: precondition(q) * self.scale)
 
 
 class LBFGS(Descent):
@@ -327,7 +307,7 @@ class LBFGS(Descent):
 
     name = "lbfgs"
 
-    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int = 10):
+    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int = 80):
         self.tol = tol
         self.max_iter = max_iter
         self.memory = memory
