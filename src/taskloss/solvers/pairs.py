@@ -41,11 +41,12 @@ class Pairs:
         self.most = min(memory, max(_FEWEST, _NUMBERS // (2 * size)))
         self.executor = Executor.for_work(4.0 * self.most * size)
         self.dtype = np.float32 if size >= _SINGLE else np.float64
-        self.steps = np.empty((0, self.rows, self.lanes), self.dtype)
+        # Memory that is never written to is never taken from the machine.
+        self.steps = np.empty((self.most, self.rows, self.lanes), self.dtype)
         self.changes = np.empty_like(self.steps)
-        self.products = np.empty((0, 0, columns))  # R, by places
+        self.products = np.zeros((self.most, self.most, columns))  # R, by places
         self.order: list[int] = []  # places of pairs, the oldest first
-        self.along = np.empty((0, columns))  # S g at the last point
+        self.along = np.zeros((self.most, columns))  # S g at the last point
 
     def __len__(self) -> int:
         return len(self.order)
@@ -53,8 +54,6 @@ class Pairs:
     def add(self, s: Array, y: Array, curvature: np.ndarray) -> None:
         """Remember a pair of which <s, y> is the curvature; columns where it says nothing are left out."""
         place = len(self.order) if len(self.order) < self.most else self.order.pop(0)
-        if place == len(self.steps):
-            self._grow()
         useful = curvature > _USEFUL
         for vectors, x in ((self.steps, s), (self.changes, y)):
             vectors[place] = self._in_lanes(x if useful.all() else np.where(useful, x, 0.0))
@@ -62,17 +61,6 @@ class Pairs:
         self.products[place] = self.products[:, place] = 0.0
         self.products[place, place] = np.where(useful, curvature, 1.0)
         self.along[place] = 0.0
-
-    def _grow(self) -> None:
-        had = len(self.steps)
-        room = min(self.most, max(8, 2 * had))
-        for name in ("steps", "changes"):
-            old = getattr(self, name)
-            new = np.empty((room, *old.shape[1:]), old.dtype)
-            new[:had] = old
-            setattr(self, name, new)
-        self.products = np.pad(self.products, ((0, room - had), (0, room - had), (0, 0)))
-        self.along = np.pad(self.along, ((0, room - had), (0, 0)))
 
     def direction(self, gradient: Array, guess: Callable[[Array], Array]) -> Array:
         """-H g of the quasi-Newton matrix H that starts from the guess of the inverse Hessian and takes in all pairs."""
@@ -99,12 +87,13 @@ class Pairs:
     def keep(self, columns: np.ndarray) -> Pairs:
         """Those of some columns alone."""
         kept = Pairs((self.shape[0], len(columns)), self.memory)
-        for place in self.order[-kept.most :]:
-            s, y = (self._out_of_lanes(x[place])[:, columns] for x in (self.steps, self.changes))
-            kept.add(s, y, self.products[place, place][columns])
-        new, old = np.array(kept.order), np.array(self.order[-kept.most :])
-        kept.products[np.ix_(new, new)] = self.products[np.ix_(old, old)][:, :, columns]
-        kept.along[new] = self.along[old][:, columns]
+        places = self.order[-kept.most :]
+        kept.order = list(range(len(places)))
+        for new, old in enumerate(places):
+            for mine, theirs in ((kept.steps, self.steps), (kept.changes, self.changes)):
+                mine[new] = kept._in_lanes(self._out_of_lanes(theirs[old])[:, columns])
+        kept.products[: len(places), : len(places)] = self.products[np.ix_(places, places)][:, :, columns]
+        kept.along[: len(places)] = self.along[places][:, columns]
         return kept
 
     # -- vectors in memory -------------------------------------------------------------------------------------------
