@@ -16,7 +16,7 @@ from ..progress import Progress
 from .base import Array, Interrupted, Objective, Solution, Solver, Status
 from .pairs import Pairs
 
-_TREND = 5  # a trend is seen over the last so-manieth part of all steps, and the one before
+_TREND = 10  # a trend is seen over the last so-manieth part of all steps, and the one before
 _SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
 _CAUTION = 2  # times what the trend says, since later decreases are slower more often than faster
@@ -107,7 +107,7 @@ class _Trend:
         last = len(self.values) - 1
         if last < 2:
             return np.zeros(len(value))
-        steps = max(1, last // _TREND)
+        steps = max(last // _TREND, min(last // 5, 2), 1)  # one step alone is no trend, unless there are few
         now, before = (self.values[i - steps] - self.values[i] for i in (last, last - steps))
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
