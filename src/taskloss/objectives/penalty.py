@@ -28,7 +28,7 @@ _BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are
 _BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
 _BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
 _BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of one in an evaluation
-_BLOCK_FACTORS = 1 << 24  # numbers in all their factors
+_BLOCK_FACTORS = 1 << 26  # numbers in all their factors
 
 
 class Penalised(ABC):
