@@ -16,7 +16,7 @@ class Quadratic:
 
     scale = np.logspace(0, 2, 5)[:, None]
 
-    refresh = 12
+    refresh, memory = 12, 10
 
     def value_and_gradient(self, theta):
         return np.atleast_1d((self.scale * (theta - 1) ** 2).sum() + 1), 2 * self.scale * (theta - 1)

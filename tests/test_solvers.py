@@ -26,7 +26,7 @@ every_solver = pytest.mark.parametrize("solver", list(exact.values()), ids=list(
 class Plain:
     """An objective without a preconditioner."""
 
-    refresh = 12
+    refresh, memory = 12, 10
 
     def preconditioner(self, theta, evaluations=0):
         return lambda g: g

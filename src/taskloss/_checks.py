@@ -289,8 +289,8 @@ HYPERPARAMETERS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(
         ["n_classes", "n_labels", "n_items", "n_rows", "n_columns", "n_states", "length", "max_size"], _size
     ),
-    **dict.fromkeys(["memory", "max_iter", "max_inner", "max_epochs", "batch_size", "n", "min_frequency"], check_whole),
-    **dict.fromkeys(["horizon", "at"], _size),
+    **dict.fromkeys(["max_iter", "max_inner", "max_epochs", "batch_size", "n", "min_frequency"], check_whole),
+    **dict.fromkeys(["horizon", "at", "memory"], _size),
     **dict.fromkeys(
         [
             "fit_intercept",

@@ -12,7 +12,7 @@ from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..parallel import Executor
 from ..solvers.base import RidgeForm
 from .fused import chain_pass, whole_pass
-from .penalty import Penalised
+from .penalty import _MANY_STEPS, Penalised
 from .preconditioners import Preconditioner
 from .ridge import ridge_form
 from .scores import ScoreRisk
@@ -74,7 +74,7 @@ class PenalisedRisk(Penalised):
         shape = self.start.shape if whole else ()
         self.chains = chain_pass(hypothesis, inputs, risk, self.free, shape, self.executor) if whole else None
         if self.chains is not None:
-            self.refresh = _ROOT_REFRESH
+            self.refresh, self.memory = _ROOT_REFRESH, _MANY_STEPS
         self.risk = self.risk.arranged("C" if hypothesis.sparse(inputs) else "F")
 
     @cached_property

@@ -17,6 +17,9 @@ from .scores import Curvature, ScoreRisk
 
 Array = Any
 
+# Where the preconditioner knows all pairs of features, steps from before it was last made know less than it does; a weaker one leaves
+# the curvature to steps, and 80 take half of the passes of ten over texts.
+_FEW_STEPS, _MANY_STEPS = 10, 80
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
 _LOOK_ROWS = 256  # rows that tell whether it varies at all
@@ -55,6 +58,7 @@ class Penalised(ABC):
         dense = isinstance(inputs, np.ndarray) and hypothesis.rank(inputs) <= MOMENTS_LIMIT
         self.blocks = hypothesis.whitened or (dense and risk.cuts_freely and hypothesis.own is None)
         self.refresh = 6 if self.corrects else 12  # steps after which curvature is worth a second look
+        self.memory = _FEW_STEPS if hypothesis.whitened or second_moments_pay(inputs) else _MANY_STEPS
 
     @cached_property
     def start(self) -> np.ndarray:

@@ -154,6 +154,7 @@ class _TableProblem:
     """The penalised risk as a function of the table, beside fixed scores of the nodes: a solver's objective."""
 
     refresh = 1 << 30  # one preconditioner for a fit, and for the next ones as long as fits are short
+    memory = 10
 
     def __init__(self, profile: Profiled):
         self.layout, self.shape, self.alpha = profile.layout, profile.table.shape, profile.options.alpha

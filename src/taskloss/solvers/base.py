@@ -21,11 +21,12 @@ class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
     `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
-    evaluations that were needed so far. Where it has a method `columns(some)`, that is the objective of these columns alone, or
+    evaluations that were needed so far. `memory` says how many steps that preconditioner leaves worth remembering. Where it has a method `columns(some)`, that is the objective of these columns alone, or
     None where they cannot be had for less than all.
     """
 
     refresh: int
+    memory: int
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
 
