@@ -23,9 +23,16 @@ class Judge(NamedTuple):
     losses: Callable[[Any, np.ndarray], np.ndarray]
     strata: np.ndarray | None = None
 
+    def take(self, examples: np.ndarray) -> Judge:
+        """The judge of some of the examples."""
+        strata = None if self.strata is None else self.strata[examples]
+        return Judge(lambda v, which: self.losses(v, examples[which]), strata)
 
-def hold_out(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge) -> tuple[Any, ScoreRisk, Monitor]:
-    """Inputs and risk of the examples that stay, and what watches the others."""
+
+def hold_out(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge
+) -> tuple[Any, ScoreRisk, Judge, Monitor]:
+    """Inputs, risk and judge of the examples that stay, and what watches the others."""
     assert hypothesis.holdout is not None
     examples = np.flatnonzero(risk.weights > 0)
     strata = None if judge.strata is None else judge.strata[examples]
@@ -51,7 +58,7 @@ def hold_out(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge)
         hypothesis.piece(inputs, risk.rows_of(which)),
         lambda v: float(np.average(judge.losses(v, which), weights=weights)),
     )
-    return hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), monitor
+    return hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), judge.take(stay), monitor
 
 
 def _drawn(n: int, strata: np.ndarray | None, holdout: Holdout) -> np.ndarray:

@@ -11,27 +11,30 @@ from ..solvers.base import Interrupted, Solution, Status
 from .base import Array, Hypothesis, Inputs
 from .boosters import Library, check_parameters, thread_count
 from .mixed import MixedRows, read_mixed
-from .trained import SelfTrained, Trained
+from .trained import SelfTrained, Start, Trained
 
 _CURVATURES = ("auto", "diagonal", "bound", "library")
 _IDLE = 10  # rounds without a split in a row after which there will be none
 
 
 class Ensemble(Trained):
-    """The parameters of `Boosting`: constants, and models whose trees add up, each in its library's own text format.
+    """The parameters of `Boosting`: where it starts from, and models whose trees add up, each in its library's own text format.
 
     curve: the held-out task loss before each round, and after the last.
     """
 
-    def __init__(self, library: str, start: np.ndarray, n_features: int, categorical: list[int]):
-        self.library, self.start, self.n_features, self.categorical = library, start, n_features, categorical
+    def __init__(
+        self, library: str, start: np.ndarray, begun: Start | None, n_features: int, categorical: list[int]
+    ):
+        self.library, self.start, self.begun = library, start, begun
+        self.n_features, self.categorical = n_features, categorical
         self.texts: list[str] = []
         self.rounds = 0
         self.curve = np.zeros(0)
 
     def grown(self, text: str, rounds: int, curve: list[float]) -> Ensemble:
         """The same with a model's rounds added; the last of the curve so far is the first of what follows."""
-        other = Ensemble(self.library, self.start, self.n_features, self.categorical)
+        other = Ensemble(self.library, self.start, self.begun, self.n_features, self.categorical)
         other.texts = [*self.texts, text] if rounds else self.texts
         other.rounds = self.rounds + rounds
         other.curve = np.concatenate([self.curve[: self.rounds], curve])
@@ -46,9 +49,9 @@ class Ensemble(Trained):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_models"}
 
-    def scores(self, values: Any, threads: int | None = None) -> np.ndarray:
-        """Constants and trees at some rows; constants alone take no memory."""
-        v = np.broadcast_to(self.start, (values.shape[0], len(self.start)))
+    def scores(self, inputs: Inputs, threads: int | None = None) -> np.ndarray:
+        """The start and the trees at some rows."""
+        v, values = self.before(inputs), _values(inputs)
         for model in self.models:
             v = v + Library.resolve(self.library).predict(model, values, self.categorical, threads)
         return v
@@ -114,6 +117,7 @@ class Boosting(SelfTrained):
         library: str = "lightgbm",
         n_estimators: int = 100,
         learning_rate: float = 0.1,
+        start: Any = None,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         curvature: str = "auto",
@@ -124,6 +128,7 @@ class Boosting(SelfTrained):
         self.library = library
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
+        self.first = start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.curvature = curvature
@@ -150,17 +155,23 @@ class Boosting(SelfTrained):
         bound.categories_ = inputs.categories if isinstance(inputs, MixedRows) else {}
         return bound
 
+    def reads(self, inputs: Inputs) -> Inputs:
+        return inputs
+
     def agrees(self, other: Hypothesis) -> bool:
-        return isinstance(other, Boosting) and self.library == other.library and self.categories_ == other.categories_
+        if not isinstance(other, Boosting) or self.begins != other.begins:
+            return False
+        return self.library == other.library and self.categories_ == other.categories_
 
     def _check(self) -> None:
         Library.resolve(self.library)
         check_parameters(self.params)
-        if not (isinstance(self.n_estimators, numbers.Integral) and self.n_estimators >= 1):
-            raise ValueError(f"n_estimators must be a whole number of rounds, at least 1, got {self.n_estimators!r}.")
+        if not (isinstance(self.n_estimators, numbers.Integral) and self.n_estimators >= 0):
+            raise ValueError(f"n_estimators must be a whole number of rounds, at least 0, got {self.n_estimators!r}.")
         if not (isinstance(self.learning_rate, numbers.Real) and 0 < self.learning_rate < np.inf):
             raise ValueError(f"learning_rate must be a finite number above zero, got {self.learning_rate!r}.")
         self._check_stopping("rounds")
+        self._check_start()
         if not (isinstance(self.curvature, str) and self.curvature in _CURVATURES):
             raise ValueError(f"curvature must be one of {', '.join(map(repr, _CURVATURES))}, got {self.curvature!r}.")
         if self.early_stopping is not None and "dart" in (self.params.get("boosting"), self.params.get("boosting_type"), self.params.get("booster")):  # fmt: skip
@@ -191,11 +202,12 @@ class Boosting(SelfTrained):
                 "one (shared=True), or use surrogate='all-thresholds'."
             )
 
-    def _begin(self, values: Any, risk: Any, last: Ensemble | None) -> Ensemble:
-        """The ensemble to add rounds to: the last fit's, or none but the best constant."""
-        if last is None or (last.n_features, len(last.start)) != (values.shape[1], risk.n_scores):
-            start = risk.best_constant() if self.fit_intercept else np.zeros(risk.n_scores)
-            return Ensemble(self.library, start, values.shape[1], sorted(self.categories_))
+    def _first(self, inputs: Inputs, risk: Any, options: Any) -> Ensemble:
+        """The ensemble to add rounds to: the last fit's, or one without trees."""
+        last = options.start
+        if last is None or (last.n_features, len(last.start)) != (inputs.shape[1], risk.n_scores):
+            start, begun = self.begin(inputs, risk, options)
+            return Ensemble(self.library, start, begun, inputs.shape[1], sorted(self.categories_))
         if last.rounds > self.n_estimators:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {last.rounds} rounds that a warm start begins with: raise it, or use "
@@ -206,9 +218,9 @@ class Boosting(SelfTrained):
     def train(self, inputs: Inputs, risk: Any, options: Any) -> Solution:
         self._check_risk(risk)
         values, monitor, threads = _values(inputs), options.monitor, thread_count(self.params)
-        ensemble = self._begin(values, risk, options.start)
+        ensemble = self._first(inputs, risk, options)
         held = None if monitor is None else _values(monitor.inputs)
-        held_start = None if held is None else ensemble.scores(held, threads)
+        held_start = None if monitor is None else ensemble.scores(monitor.inputs, threads)
         params = {"seed": self.random_state, **self.params, "learning_rate": self.learning_rate}
         library = Library.resolve(self.library)
         try:
@@ -220,7 +232,7 @@ class Boosting(SelfTrained):
             raise ValueError(
                 f"{self.library} cannot be trained on this X with {given or 'its defaults'}: {error}."
             ) from error
-        start = ensemble.scores(values, threads)
+        start = ensemble.scores(inputs, threads)
         steps = risk.shifted(start).steps(self._factor(risk))
         step, todo, patience = steps(rounds.scores), self.n_estimators - ensemble.rounds, self.early_stopping
         curve: list[float] = []
@@ -248,7 +260,7 @@ class Boosting(SelfTrained):
         kept = best if monitor is not None and patience is not None else done
         grown = ensemble.grown(rounds.text(kept) if kept else "", kept, curve)
         if kept < done:  # a table that is fitted beside the trees is to be that of the rounds kept
-            step = steps(grown.scores(values, threads) - start)
+            step = steps(grown.scores(inputs, threads) - start)
         solution = Solution(grown, step.value, status, grown.rounds, done + 1, np.nan)
         if status is Status.INTERRUPTED:
             raise Interrupted(solution)
@@ -257,7 +269,7 @@ class Boosting(SelfTrained):
         return solution
 
     def predict(self, theta: Ensemble, inputs: Inputs) -> np.ndarray:
-        return np.array(theta.scores(_values(inputs), thread_count(self.params)))
+        return np.array(theta.scores(inputs, thread_count(self.params)))
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("Trees have no coefficients: see feature_importances_.")
