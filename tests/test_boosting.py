@@ -20,6 +20,7 @@ from tests.test_estimators import SETS
 
 import taskloss as tl
 from taskloss.hypotheses import Boosting
+from taskloss.hypotheses.boosters import Library
 
 LIBRARIES = ("lightgbm", "xgboost")
 SMALL = {"n_estimators": 12, "n_jobs": 1}
@@ -419,7 +420,7 @@ def fitted(face=tl.TaskLossEstimator, X=X, y=y, validation=None, face_params=Non
 BAD = {
     "library": (lambda: fitted(library="catboost"), KeyError, "catboost"),
     "unknown library": (lambda: tl.TaskLossEstimator(hypothesis=Boosting("catboost")).fit(X, y), ValueError, "library must be one of 'lightgbm', 'xgboost', got 'catboost'"),
-    "rounds": (lambda: fitted(n_estimators=0), ValueError, "n_estimators must be a whole number"),
+    "rounds": (lambda: fitted(n_estimators=-1), ValueError, "n_estimators must be a whole number"),
     "rate": (lambda: fitted(learning_rate=0), ValueError, "learning_rate must be a finite number above zero"),
     "patience": (lambda: fitted(early_stopping=True), ValueError, "early_stopping must be a number of rounds"),
     "share": (lambda: fitted(validation_fraction=1.5), ValueError, "pass validation="),
@@ -427,6 +428,15 @@ BAD = {
     "objective": (lambda: fitted(objective="binary"), ValueError, "does not take objective='binary': the surrogate is the objective"),
     "metric": (lambda: fitted(metric="auc"), ValueError, "the task loss is the metric"),
     "rounds twice": (lambda: fitted(num_iterations=3), ValueError, "n_estimators is the number of rounds"),
+    "typo": (lambda: fitted(num_leafs=3), ValueError, r"lightgbm \S+ makes no use of the parameter num_leafs=3: did you mean num_leaf, num_leaves"),
+    "typo of ours": (lambda: fitted(earl_stopping=3), ValueError, "earl_stopping=3: did you mean early_stopping"),
+    "typo, xgboost": (lambda: fitted(library="xgboost", max_dept=3), ValueError, r"xgboost \S+ makes no use of the parameter max_dept=3: did you mean max_depth"),
+    "typo beside a wrong value": (lambda: fitted(library="xgboost", max_dept=3, tree_method="hist", monotone_constraints=(1, 0)), ValueError, "max_dept=3"),
+    "the other library's": (lambda: fitted(library="xgboost", num_leaves=3), ValueError, "num_leaves=3: did you mean max_leaves"),
+    "of another booster": (lambda: fitted(library="xgboost", rate_drop=0.1), ValueError, "makes no use of the parameter rate_drop=0.1"),
+    "nothing like it": (lambda: fitted(zzzzz=3), ValueError, "zzzzz=3: its own list of parameters has the names"),
+    "value": (lambda: fitted(library="xgboost", tree_method="hst"), ValueError, "cannot be trained on this X with .*tree_method='hst'.*hist"),
+    "class weights": (lambda: fitted(is_unbalance=True), ValueError, "does not take is_unbalance=True: the estimator's class_weight"),
     "dart": (lambda: fitted(boosting="dart", early_stopping=3), ValueError, "'dart' changes trees"),
     "no curvature": (lambda: fitted(face_params={"surrogate": tl.surrogates.OneVsAll("hinge")}), ValueError, "no second derivatives"),
     "crossing": (lambda: fitted(tl.OrdinalClassifier, face_params={"surrogate": "cumulative-link", "shared": False}), ValueError, "let scores cross.*shared=True"),
@@ -450,6 +460,38 @@ def test_bad_input_gets_one_sentence(case):
     work, kind, sentence = BAD[case]
     with pytest.raises(kind, match=sentence):
         work()
+
+
+@every_library
+def test_a_refused_name_loses_nothing(data, library, recwarn):
+    X, y = data
+    model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(X, y)
+    before = model.predict_scores(X)
+    with pytest.raises(ValueError, match="makes no use of the parameter"):
+        model.set_params(hypothesis__max_dept=3).fit(X, y)
+    np.testing.assert_array_equal(model.predict_scores(X), before)
+    assert not [w for w in recwarn if "not used" in str(w.message)]
+
+
+NAMES = {
+    "lightgbm": ("num_leaves", "subsample", "colsample_bytree", "reg_lambda", "min_child_samples", "random_state", "verbose"),
+    "xgboost": ("max_depth", "subsample", "colsample_bytree", "reg_lambda", "lambda", "min_child_weight", "nthread", "verbosity"),
+}  # fmt: skip
+
+
+@every_library
+def test_names_and_aliases_are_the_librarys_own_list(library):
+    known = Library.resolve(library).names
+    assert known.issuperset(NAMES[library])
+    assert not known & {"num_leafs", "max_dept"}
+    given = {name: 1 for name in NAMES[library]}
+    assert Library.resolve(library).passed_over({**given, "max_dept": 1}, 5) == ["max_dept"]
+
+
+def test_no_rounds_are_the_best_constant(data):
+    X, y = data
+    model = tl.TaskLossEstimator(hypothesis=trees(n_estimators=0)).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[:1])[0], np.bincount(y) / 400, atol=1e-6)
 
 
 def test_a_class_that_is_not_held_out_is_said():

@@ -150,7 +150,7 @@ class Boosting(SelfTrained):
         return read_mixed(X, estimator, fitting, self.categories_)
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
-        self._check()
+        self._check(inputs.shape[1])
         bound = self.with_params()
         bound.categories_ = inputs.categories if isinstance(inputs, MixedRows) else {}
         return bound
@@ -163,8 +163,8 @@ class Boosting(SelfTrained):
             return False
         return self.library == other.library and self.categories_ == other.categories_
 
-    def _check(self) -> None:
-        Library.resolve(self.library)
+    def _check(self, n_features: int) -> None:
+        library = Library.resolve(self.library)
         check_parameters(self.params)
         if not (isinstance(self.n_estimators, numbers.Integral) and self.n_estimators >= 0):
             raise ValueError(f"n_estimators must be a whole number of rounds, at least 0, got {self.n_estimators!r}.")
@@ -178,6 +178,7 @@ class Boosting(SelfTrained):
             raise ValueError(
                 "'dart' changes trees after they were grown, so that the rounds up to the best cannot be kept: use early_stopping=None."
             )
+        library.check_names(self.params, n_features, self._get_param_names())
 
     # -- training ----------------------------------------------------------------------------------------------------
 
