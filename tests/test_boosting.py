@@ -21,6 +21,7 @@ from tests.test_estimators import SETS
 import taskloss as tl
 from taskloss.hypotheses import Boosting
 from taskloss.hypotheses.boosters import Library
+from taskloss.objectives import Rows
 
 LIBRARIES = ("lightgbm", "xgboost")
 SMALL = {"n_estimators": 12, "n_jobs": 1}
@@ -369,6 +370,20 @@ def test_an_interrupt_keeps_the_rounds_so_far(data, monkeypatch):
     assert model.fit(X, y).n_estimators_ == 12  # and it goes on from there
 
 
+@pytest.mark.parametrize("face", [tl.OrdinalClassifier(), tl.TaskLossEstimator()], ids=repr)
+def test_linear_leaves_pass_through(data, face):
+    """The risk that was followed round by round is that of the scores predicted, and less than that of constant leaves."""
+    X, y = data
+    values = []
+    for more in ({}, {"linear_tree": True, "linear_lambda": 0.1}):
+        model = clone(face).set_params(hypothesis=trees(num_leaves=4, **more)).fit(X, y)
+        phi = model.loss_.phi(model.labels_.encode(y))
+        again = Rows(model.surrogate_, phi, np.ones(len(y))).value_and_gradient(model.predict_scores(X))[0].sum()
+        assert model.solution_.value == pytest.approx(again, rel=1e-6)
+        values.append(again)
+    assert values[1] < values[0]
+
+
 def test_scores_are_those_of_the_text(data):
     """Nothing but the trees in the text and the constants makes the scores."""
     X, y = data
@@ -449,6 +464,7 @@ BAD = {
     "validation label": (lambda: fitted(validation=(X, y + 1)), ValueError, "Unknown label 4"),
     "validation without use": (lambda: tl.TaskLossEstimator().fit(X, y, validation=(X, y)), ValueError, "Boosting\\(early_stopping"),
     "one group": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.zeros(60)), ValueError, "there is one only: pass validation"),
+    "validation size": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.arange(60) // 6, validation=(X,)), ValueError, "got tuple of 1"),
     "ranking triple": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.arange(60) // 6, validation=(X, y)), ValueError, r"\(X, y, groups\)"),
     "edges": (lambda: tl.SequenceTagger(hypothesis=trees(), transition_features="all").fit(*sequences(5, 0)), ValueError, "leave out transition_features"),
     "partial labels": (lambda: tl.SequenceTagger(hypothesis=trees(early_stopping=3)).fit([X[:5], X[5:9]], [[0, None, 1, 0, 1], [1, 0, 1, 1]]), ValueError, "some labels are missing: pass validation"),
@@ -495,6 +511,8 @@ def test_no_rounds_are_the_best_constant(data):
 
 
 def test_a_class_that_is_not_held_out_is_said():
+    with pytest.warns(UserWarning, match="held-out part has no example of 2 of the classes.*add some to validation="):
+        fitted(early_stopping=3, validation=(X[y < 2], y[y < 2]))
     lonely = y.copy()
     lonely[0] = 9
     with pytest.warns(UserWarning, match="held-out part has no example of 1 of the classes"):

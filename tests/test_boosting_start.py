@@ -310,7 +310,8 @@ BAD = {
     "missing at prediction": (lambda: fitted().predict(HOLES), "column 2 of X has missing values"),
     "categories": (lambda: fitted(FRAME), r"start=Linear\(\) reads numbers alone, and column 'town' of X holds categories: encode it"),
     "categories, after trees": (lambda: fitted(FRAME, Boosting(n_estimators=2, start="linear")), "column 'town' of X holds categories"),
-    "unknown": (lambda: fitted(start="liner"), "no hypothesis named 'liner'; choose one of"),
+    "unknown": (lambda: fitted(start="liner"), "start is another hypothesis to go on from: There is no hypothesis named 'liner'; choose one of"),
+    "number": (lambda: fitted(start=0.5), "start is another hypothesis to go on from: Expected a hypothesis or the name of one, got float"),
     "matrix": (lambda: fitted(X @ X.T, Kernel("precomputed")), "pass the kernel itself"),
     "structure": (lambda: fitted(start=Structured()), "for the nodes: pass that one alone"),
     "two tables": (lambda: fitted(start=Thresholds()), r"start=Thresholds\(node=Linear\(\)\) has a table of its own.*pass its node alone"),
@@ -322,7 +323,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_sentence(case):
     work, sentence = BAD[case]
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         work()
 
 

@@ -45,20 +45,24 @@ def hold_out(
             "validation=..., or use early_stopping=None."
         )
     if strata is not None:
-        lacking = np.setdiff1d(strata, strata[held])
-        if len(lacking):
-            warnings.warn(
-                f"The held-out part has no example of {len(lacking)} of the classes, so that its loss says nothing of them: pass "
-                "validation=..., or raise validation_fraction.",
-                UserWarning,
-                stacklevel=4,
-            )
+        warn_of_lacking(strata, strata[held], "pass validation=..., or raise validation_fraction", stacklevel=5)
     weights = risk.weights[which]
     monitor = Monitor(
         hypothesis.piece(inputs, risk.rows_of(which)),
         lambda v: float(np.average(judge.losses(v, which), weights=weights)),
     )
     return hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), judge.take(stay), monitor
+
+
+def warn_of_lacking(classes: np.ndarray, held: np.ndarray, remedy: str, stacklevel: int) -> None:
+    """Say that some classes are not held out."""
+    lacking = np.setdiff1d(classes, held)
+    if len(lacking):
+        warnings.warn(
+            f"The held-out part has no example of {len(lacking)} of the classes, so that its loss says nothing of them: {remedy}.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _drawn(n: int, strata: np.ndarray | None, holdout: Holdout) -> np.ndarray:
@@ -87,5 +91,8 @@ def held_parts(validation: Any, *forms: str) -> tuple[Any, ...]:
     forms = forms or ("(X, y)",)
     counts = [form.count(",") + 1 for form in forms]
     if not isinstance(validation, tuple | list) or len(validation) not in counts:
-        raise ValueError(f"validation must be held-out data {' or '.join(forms)}, got {type(validation).__name__}.")
+        many = f" of {len(validation)}" if isinstance(validation, tuple | list) else ""
+        raise ValueError(
+            f"validation must be held-out data {' or '.join(forms)}, got {type(validation).__name__}{many}."
+        )
     return tuple(validation)

@@ -230,8 +230,9 @@ class Boosting(SelfTrained):
             raise
         except Exception as error:  # the library's own, of whatever type
             given = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+            said = str(error).partition("Stack trace")[0].strip().rstrip(".")
             raise ValueError(
-                f"{self.library} cannot be trained on this X with {given or 'its defaults'}: {error}."
+                f"{self.library} cannot be trained on this X with {given or 'its defaults'}: {said}."
             ) from error
         start = ensemble.scores(inputs, threads)
         steps = risk.shifted(start).steps(self._factor(risk))

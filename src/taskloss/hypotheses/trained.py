@@ -96,7 +96,12 @@ class SelfTrained(Hypothesis):
 
     @property
     def begins(self) -> Hypothesis | None:
-        return None if self.first is None else Hypothesis.resolve(self.first)
+        if self.first is None:
+            return None
+        try:
+            return Hypothesis.resolve(self.first)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"start is another hypothesis to go on from: {error}") from None
 
     def beginning_with(self, start: Hypothesis) -> Self:
         other = copy.copy(self)  # bound as this one is
