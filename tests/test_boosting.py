@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import lightgbm as lgb
 import numpy as np
@@ -271,6 +272,18 @@ def test_positions_of_a_sequence_may_have_holes():
     assert model.score(X, y) > -0.3
     with pytest.raises(ValueError, match="NaN or infinite"):
         tl.SequenceTagger().fit(X, y)
+
+
+@every_library
+def test_threads_predict_with_one_model(data, library):
+    X, y = data
+    model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(X, y)
+    expected, stored = model.predict_scores(X), pickle.dumps(model)
+    for _ in range(5):
+        again = pickle.loads(stored)
+        with ThreadPoolExecutor(8) as pool:  # also while the text is read
+            for found in pool.map(lambda i, m=again: m.predict_scores(X), range(16)):
+                np.testing.assert_array_equal(found, expected)
 
 
 def test_items_of_a_ranking_may_have_holes():

@@ -114,8 +114,8 @@ class Library(ABC):
         """A new ensemble on these rows, which also follows its scores at held-out rows, if there are some."""
 
     @abstractmethod
-    def load(self, text: str) -> Any:
-        """The model that a text describes."""
+    def load(self, text: str, threads: int | None) -> Any:
+        """The model that a text describes, which several threads of ours may predict with at one time."""
 
     @abstractmethod
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
@@ -157,7 +157,7 @@ class LightGBM(Library):
     def grow(self, params: dict[str, Any], values: Any, categorical: list[int], n_scores: int, held: Any) -> Rounds:
         return _LightGBMRounds(self.module, params, values, categorical, n_scores, held)
 
-    def load(self, text: str) -> Any:
+    def load(self, text: str, threads: int | None) -> Any:
         return self.module.Booster(model_str=text)
 
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
@@ -258,14 +258,13 @@ class XGBoost(Library):
             _matrix(values), feature_types=types, enable_categorical=bool(categorical), nthread=threads
         )
 
-    def load(self, text: str) -> Any:
-        model = self.module.Booster()
+    def load(self, text: str, threads: int | None) -> Any:
+        model = self.module.Booster({} if threads is None else {"nthread": threads})
         model.load_model(bytearray(text.encode()))
+        model.save_config()  # reads its parameters now: while one thread has it do so, others cannot predict
         return model
 
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
-        if threads is not None:
-            model.set_param({"nthread": threads})
         scores = model.predict(self.data(values, categorical, threads), output_margin=True)
         return scores.reshape(values.shape[0], -1).astype(float)
 

@@ -40,11 +40,11 @@ class Ensemble(Trained):
         other.curve = np.concatenate([self.curve[: self.rounds], curve])
         return other
 
-    @property
-    def models(self) -> list[Any]:
-        if "_models" not in self.__dict__:
-            self._models = [Library.resolve(self.library).load(text) for text in self.texts]
-        return self._models
+    def models(self, threads: int | None = None) -> list[Any]:
+        known: dict[int | None, list[Any]] = self.__dict__.setdefault("_models", {})
+        if threads not in known:
+            known[threads] = [Library.resolve(self.library).load(text, threads) for text in self.texts]
+        return known[threads]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_models"}
@@ -52,7 +52,7 @@ class Ensemble(Trained):
     def scores(self, inputs: Inputs, threads: int | None = None) -> np.ndarray:
         """The start and the trees at some rows."""
         v, values = self.before(inputs), _values(inputs)
-        for model in self.models:
+        for model in self.models(threads):
             v = v + Library.resolve(self.library).predict(model, values, self.categorical, threads)
         return v
 
@@ -61,7 +61,7 @@ class Ensemble(Trained):
         """The share of each feature in the total gain of all splits."""
         library = Library.resolve(self.library)
         gains = np.zeros(self.n_features)
-        for model in self.models:
+        for model in self.models():
             gains = gains + library.importances(model, self.n_features)
         return gains / (gains.sum() or 1.0)
 
