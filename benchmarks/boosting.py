@@ -83,9 +83,7 @@ def ours(name: str, make: Callable[[Any], Any], losses: Losses) -> Method:
     def configurations(X: Any, y: Any, folds: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = [{"leaves": n} for n in LEAVES]
         for start, (_, strengths) in starts(len(X)).items():
-            alone = [
-                np.mean([_alone(start, alpha, X[a], y[a], X[b], y[b]) for a, b in folds]) for alpha in strengths
-            ]
+            alone = [np.mean([_alone(start, alpha, X[a], y[a], X[b], y[b]) for a, b in folds]) for alpha in strengths]
             found += [{"leaves": n, "start": start, "alpha": strengths[int(np.argmin(alone))]} for n in LEAVES]
         return found
 

@@ -23,9 +23,7 @@ class Ensemble(Trained):
     curve: the held-out task loss before each round, and after the last.
     """
 
-    def __init__(
-        self, library: str, start: np.ndarray, begun: Start | None, n_features: int, categorical: list[int]
-    ):
+    def __init__(self, library: str, start: np.ndarray, begun: Start | None, n_features: int, categorical: list[int]):
         self.library, self.start, self.begun = library, start, begun
         self.n_features, self.categorical = n_features, categorical
         self.texts: list[str] = []
@@ -67,20 +65,27 @@ class Ensemble(Trained):
 
 
 class Boosting(SelfTrained):
-    """g(x) = c + a sum of trees for each score, grown by LightGBM or XGBoost, one Newton step on the risk a round.
+    """g(x) = g0(x) + a sum of trees for each score, grown by LightGBM or XGBoost, one Newton step on the risk a round.
+
+    g0 are the best constant scores, or those of another hypothesis, `start`.
 
     It needs only the risk's gradient and curvature in score space, once a round, and so serves every task and every
     surrogate that has second derivatives. With ordered labels, `Thresholds(Boosting())` is one ensemble for all
     thresholds, which are fitted exactly each round (proportional odds); with sequences, `Structured(Boosting())` is an
     ensemble for each label and a table of transitions, fitted each round. The estimators' penalty alpha acts on that table
-    of transitions alone; leaves have the library's own penalties. Weights of examples are scaled to mean one.
+    of transitions and on the start's weights; leaves have the library's own penalties. alpha="auto" chooses the start's.
+    Weights of examples are scaled to mean one.
 
     Parameters
     ----------
     library : "lightgbm" or "xgboost"; `pip install 'taskloss[boosting]'` brings both.
-    n_estimators : the number of rounds, each with one tree for each score. With the estimator's `warm_start`, a fit adds
+    n_estimators : the number of rounds, each with one tree for each score; none leave the start alone. With the estimator's `warm_start`, a fit adds
         rounds up to this number to those of the last fit.
     learning_rate : what each tree is multiplied with.
+    start : None, or another hypothesis or its name: it is fitted first, to the same risk with the estimator's alpha as its
+        penalty, and the trees go on from its scores. What is held out for early stopping it does not see. With thresholds or
+        transitions the table is fitted with the start, and goes on from there as well. The start reads the same X: one that
+        takes no missing values or categories refuses them.
     early_stopping : stop after so many rounds in which the held-out task loss did not improve, and keep the rounds up to its
         best; None takes all rounds. What is held out is `validation` of the estimator's fit or else a share of its examples.
     validation_fraction : that share; whole groups, sequences or matchings are held out, and classes in proportion.
@@ -88,10 +93,11 @@ class Boosting(SelfTrained):
         where scores are coupled, as in a softmax, whose full second derivative it bounds (Gershgorin). "library" is the
         diagonal times what the library's own softmax has, k / (k - 1) in LightGBM and 2 in XGBoost, which makes fits
         equal to its own. "auto" is "library" where a row has several scores, and "diagonal" elsewhere.
-    fit_intercept : start from the best constant scores; else from zero.
+    fit_intercept : without a start, begin with the best constant scores; else with zero.
     random_state : seeds the draw of what is held out, and the library.
     **params : the library's own parameters, under its own names: num_leaves, max_depth, min_child_samples, reg_lambda,
-        subsample, colsample_bytree, monotone_constraints, categorical_feature, n_jobs, device, ...
+        subsample, colsample_bytree, monotone_constraints, categorical_feature, n_jobs, device, ... A name that the library
+        would pass over is refused.
 
     Notes
     -----
@@ -138,7 +144,11 @@ class Boosting(SelfTrained):
 
     @classmethod
     def examples(cls) -> list[Self]:
-        return [cls(n_estimators=5, min_child_samples=2), cls("xgboost", n_estimators=5)]
+        return [
+            cls(n_estimators=5, min_child_samples=2),
+            cls("xgboost", n_estimators=5),
+            cls(n_estimators=5, min_child_samples=2, start="linear"),
+        ]
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 

@@ -57,13 +57,15 @@ class Torch(SelfTrained):
     device : where the network is trained and predicts: "cpu", "cuda", "cuda:1", "mps", ...
     precision : None, or "bfloat16" or "float16" for mixed precision: PyTorch's autocast in the forward pass, with
         parameters in their own precision.
+    start : None, or another hypothesis or its name, fitted first to the same risk, under the same alpha: the network goes on from its
+        scores, as the trees of `Boosting` do.
     early_stopping : the number of epochs without improvement of the held-out task loss after which training stops, with
         the best parameters kept; None trains for all epochs. Held out is `validation` of the estimator's fit, or else a
         share of its examples.
     validation_fraction : that share; whole groups, sequences or matchings are held out, stratified by class.
     checkpoint : a path to which the state of training is written after each epoch. An interrupted fit resumes from the
         file when it is run again.
-    fit_intercept : add the best constant scores c to the module's.
+    fit_intercept : without a start, add the best constant scores c to the module's.
     random_state : seed of the module's initial parameters, the order of the examples, dropout, and the held-out split.
     **params : module__name and optimizer__name go to the module and to the optimizer, as in skorch.
 
@@ -131,7 +133,11 @@ class Torch(SelfTrained):
         return self.with_params()
 
     def agrees(self, other: Hypothesis) -> bool:
-        if not isinstance(other, Torch) or self.begins != other.begins or self.params_of("module") != other.params_of("module"):
+        if (
+            not isinstance(other, Torch)
+            or self.begins != other.begins
+            or self.params_of("module") != other.params_of("module")
+        ):
             return False
         return self.module == other.module or repr(self.module) == repr(
             other.module
