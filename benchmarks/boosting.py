@@ -403,11 +403,15 @@ def run(keys: list[str], jobs: int, minutes: float, folder: pathlib.Path) -> Non
     before = json.loads(STORE.read_text()) if STORE.exists() else {}
     # The longest first, so that none is left over at the end.
     todo.sort(key=lambda pair: -before.get(pair[0], {}).get("seconds", 1e9) / counts[pair[0]])
-    with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
-        waiting = {pool.submit(work, k, i, file_of(folder, k, i), end): k for k, i in todo}
-        for future in as_completed(waiting):
-            future.result()
-            collect(waiting[future], counts[waiting[future]], folder)
+    if jobs == 1:
+        for key, i in todo:
+            work(key, i, file_of(folder, key, i), end)
+    else:
+        with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
+            waiting = {pool.submit(work, k, i, file_of(folder, k, i), end): k for k, i in todo}
+            for done, future in enumerate(as_completed(waiting), 1):
+                future.result()
+                print(f"[{done}/{len(todo)}] {waiting[future]}", flush=True)
     for key in keys:
         collect(key, counts[key], folder)
     left = [k for k in keys if not all(file_of(folder, k, i).exists() for i in range(counts[k]))]
@@ -475,14 +479,16 @@ def render(kept: dict[str, Any]) -> str:
         lines += _table(title, found)
     ranked = {k.split("/")[1]: kept[k] for k in everything() if k in kept and k.startswith("ranking")}
     if ranked:
-        methods = list(next(iter(ranked.values()))["ndcg"])
+        methods = sorted({m for r in ranked.values() for m in r["ndcg"]})
         lines += [
             "## Rankings, NDCG@10",
             "",
             "| data | " + " | ".join(methods) + " |",
             "|" + " --- |" * (len(methods) + 1),
         ]
-        lines += [f"| {n} | " + " | ".join(f"{r['ndcg'][m]:.4f}" for m in methods) + " |" for n, r in ranked.items()]
+        for name, r in ranked.items():
+            cells = [f"{r['ndcg'][m]:.4f}" if m in r["ndcg"] else "" for m in methods]
+            lines += [f"| {name} | " + " | ".join(cells) + " |"]
         lines += [""]
     text = "\n".join(lines)
     (RESULTS / "boosting.md").write_text(text)
