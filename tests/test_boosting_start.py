@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from tests.tasks import TASKS, every_task, rows, sequences
 
@@ -279,6 +280,12 @@ def test_an_interrupt_in_the_start_leaves_nothing_behind(monkeypatch):
     assert model.fit(X, y).n_estimators_ == 12
 
 
+def test_a_start_that_has_not_converged_is_said():
+    X, y = rows(0)
+    with pytest.warns(ConvergenceWarning, match=r"Stopped at max_iter.*That was the fit of start=Thresholds"):
+        tl.OrdinalClassifier(hypothesis=trees(2), max_iter=2, alpha=1e-4).fit(X, y)
+
+
 def test_single_precision_and_sparse_rows():
     X, y = rows(0)
     from scipy.sparse import csr_matrix
@@ -335,5 +342,5 @@ def test_categories_are_inputs_of_a_start_that_reads_them():
 def test_holes_in_sequences_are_said():
     words, tags = sequences(10, 0)
     words[3][0, 1] = np.nan
-    with pytest.raises(ValueError, match="column 1 of X has missing values"):
+    with pytest.raises(ValueError, match="NaN or infinite"):
         tl.SequenceTagger(hypothesis=trees(2)).fit(words, tags)

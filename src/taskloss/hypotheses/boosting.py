@@ -154,7 +154,7 @@ class Boosting(SelfTrained):
 
     @property
     def allow_nan(self) -> bool:
-        return True
+        return self.begins is None or self.begins.allow_nan
 
     def read(self, X: Any, estimator: Any, fitting: bool) -> MixedRows:
         return read_mixed(X, estimator, fitting, self.categories_)

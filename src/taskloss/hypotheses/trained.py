@@ -56,7 +56,7 @@ class SelfTrained(Hypothesis):
     """
 
     aliases = {"start": "first"}  # Hypothesis.start is a method
-    first: Any
+    first: Any = None
     fit_intercept: bool
     early_stopping: int | None
     validation_fraction: float

@@ -74,7 +74,7 @@ def fit_start(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: 
     except Interrupted as interrupt:
         raise KeyboardInterrupt("Interrupted while the start was fitted: there are no parameters yet.") from interrupt
     if not solution.converged:
-        warn(f"start={hypothesis!r}: {solution.status.value}", ConvergenceWarning, stacklevel=3)
+        warn(f"{solution.status.value} That was the fit of start={hypothesis!r}.", ConvergenceWarning, stacklevel=3)
     return solution.theta
 
 
