@@ -344,3 +344,14 @@ def test_holes_in_sequences_are_said():
     words[3][0, 1] = np.nan
     with pytest.raises(ValueError, match="NaN or infinite"):
         tl.SequenceTagger(hypothesis=trees(2)).fit(words, tags)
+
+
+@pytest.mark.parametrize("start", [Torch(max_epochs=8, early_stopping=2), Boosting("xgboost", early_stopping=2, n_jobs=1)], ids=repr)  # fmt: skip
+def test_a_start_that_stops_early_has_examples_held_out(start):
+    X, y = rows(0)
+    model = tl.OrdinalClassifier(hypothesis=trees(6, start)).fit(X, y)
+    before, after = model.theta_.node.begun.theta.curve, model.validation_curve_
+    assert len(before) < 101 and len(after) == 7  # the trees themselves take all their rounds
+    assert before.min() == pytest.approx(after[0], abs=1e-9)
+    alone = tl.OrdinalClassifier(hypothesis=start).fit(X, y)
+    np.testing.assert_allclose(before, alone.validation_curve_, atol=1e-9)
