@@ -30,7 +30,7 @@ def measure_all(store: pathlib.Path, keys: Sequence[str], measure: Callable[[str
     RESULTS.mkdir(exist_ok=True)
     kept: dict[str, Any] = {}
     start = time.perf_counter()
-    with ProcessPoolExecutor(os.cpu_count(), initializer=_one_thread) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=one_thread) as pool:
         waiting = {pool.submit(measure, *key.split("/")): key for key in keys}
         for done, future in enumerate(as_completed(waiting), 1):
             key = waiting[future]
@@ -41,7 +41,8 @@ def measure_all(store: pathlib.Path, keys: Sequence[str], measure: Callable[[str
     return kept
 
 
-def _one_thread() -> None:
+def one_thread() -> None:
+    """For a process of its own: one thread in each library that is loaded."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)

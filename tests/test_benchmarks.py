@@ -1,5 +1,7 @@
 """The benchmarks' own arithmetic, on data small enough to check it."""
 
+import json
+
 import numpy as np
 import pytest
 from benchmarks import footprint, passes, quality, speed
@@ -110,3 +112,32 @@ def test_footprint_measures_the_compiled_way():
     finally:
         parallel.THREAD_WORK = names["usual"]
     assert not parallel.Executor.for_work(1).compiled
+
+
+def test_splits_in_parallel_are_those_of_one_process(tmp_path, monkeypatch):
+    """A run that is cut short goes on from the splits it has kept, and joins them in the table."""
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("mord")
+    from benchmarks import boosting
+
+    rng = np.random.default_rng(0)
+    X, splits = rng.normal(size=(60, 3)), [(np.arange(i, i + 40), np.setdiff1d(np.arange(60), np.arange(i, i + 40))) for i in (0, 20)]  # fmt: skip
+    data = tabular.Dataset("small", X, np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5]), splits)
+    monkeypatch.setattr(tabular, "load", lambda folder, name: data)
+    monkeypatch.setattr(boosting, "STORE", tmp_path / "boosting.json")
+    monkeypatch.setattr(boosting, "RESULTS", tmp_path)
+    for name, value in {"ROUNDS": 10, "CHECKS": np.array([0, 5, 10]), "STRENGTHS": (1e-3,)}.items():
+        monkeypatch.setattr(boosting, name, value)
+    key, parts = "ordinal/ESL", tmp_path / "parts"
+    boosting.run([key], 1, -1.0, parts)  # too late to begin
+    assert not list(parts.iterdir())
+    boosting.work(key, 0, boosting.file_of(parts, key, 0), np.inf)
+    first = boosting.file_of(parts, key, 0).stat().st_mtime_ns
+    boosting.run([key], 1, 5.0, parts)
+    assert boosting.file_of(parts, key, 0).stat().st_mtime_ns == first
+    row = json.loads((tmp_path / "boosting.json").read_text())[key]
+    each = [boosting.measure_split("ordinal", "ESL", i)["losses"] for i in range(2)]
+    for method, (mean, *_) in row["rows"].items():
+        assert mean == pytest.approx(np.mean([found[method].mean() for found in each]))
+    assert sum(row["starts"]) == 6
+    assert "| ESL | MAE | 2 |" in (tmp_path / "boosting.md").read_text()

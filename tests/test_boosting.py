@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import lightgbm as lgb
 import numpy as np
@@ -20,6 +21,8 @@ from tests.test_estimators import SETS
 
 import taskloss as tl
 from taskloss.hypotheses import Boosting
+from taskloss.hypotheses.boosters import Library
+from taskloss.objectives import Rows
 
 LIBRARIES = ("lightgbm", "xgboost")
 SMALL = {"n_estimators": 12, "n_jobs": 1}
@@ -271,6 +274,18 @@ def test_positions_of_a_sequence_may_have_holes():
         tl.SequenceTagger().fit(X, y)
 
 
+@every_library
+def test_threads_predict_with_one_model(data, library):
+    X, y = data
+    model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(X, y)
+    expected, stored = model.predict_scores(X), pickle.dumps(model)
+    for _ in range(5):
+        again = pickle.loads(stored)
+        with ThreadPoolExecutor(8) as pool:  # also while the text is read
+            for found in pool.map(lambda i, m=again: m.predict_scores(X), range(16)):
+                np.testing.assert_array_equal(found, expected)
+
+
 def test_items_of_a_ranking_may_have_holes():
     X, y, groups = queries(40, 0)
     X[::5, 2] = np.nan
@@ -368,6 +383,20 @@ def test_an_interrupt_keeps_the_rounds_so_far(data, monkeypatch):
     assert model.fit(X, y).n_estimators_ == 12  # and it goes on from there
 
 
+@pytest.mark.parametrize("face", [tl.OrdinalClassifier(), tl.TaskLossEstimator()], ids=repr)
+def test_linear_leaves_pass_through(data, face):
+    """The risk that was followed round by round is that of the scores predicted, and less than that of constant leaves."""
+    X, y = data
+    values = []
+    for more in ({}, {"linear_tree": True, "linear_lambda": 0.1}):
+        model = clone(face).set_params(hypothesis=trees(num_leaves=4, **more)).fit(X, y)
+        phi = model.loss_.phi(model.labels_.encode(y))
+        again = Rows(model.surrogate_, phi, np.ones(len(y))).value_and_gradient(model.predict_scores(X))[0].sum()
+        assert model.solution_.value == pytest.approx(again, rel=1e-6)
+        values.append(again)
+    assert values[1] < values[0]
+
+
 def test_scores_are_those_of_the_text(data):
     """Nothing but the trees in the text and the constants makes the scores."""
     X, y = data
@@ -399,10 +428,14 @@ def exceptions(estimator):
         tl.OrdinalClassifier(hypothesis=Boosting(n_estimators=15, min_child_samples=1, n_jobs=1)),
         tl.MultilabelClassifier(hypothesis=Boosting("xgboost", n_estimators=5, n_jobs=1)),
         tl.CostSensitiveClassifier(hypothesis=Boosting("xgboost", n_estimators=15, n_jobs=1)),
+        tl.TaskLossEstimator(hypothesis=Boosting(n_estimators=5, min_child_samples=1, n_jobs=1, start="linear")),
     ],
     expected_failed_checks=exceptions,
     xfail_strict=True,
 )
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # a linear start on one class, whose best constant is infinite
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -419,7 +452,7 @@ def fitted(face=tl.TaskLossEstimator, X=X, y=y, validation=None, face_params=Non
 BAD = {
     "library": (lambda: fitted(library="catboost"), KeyError, "catboost"),
     "unknown library": (lambda: tl.TaskLossEstimator(hypothesis=Boosting("catboost")).fit(X, y), ValueError, "library must be one of 'lightgbm', 'xgboost', got 'catboost'"),
-    "rounds": (lambda: fitted(n_estimators=0), ValueError, "n_estimators must be a whole number"),
+    "rounds": (lambda: fitted(n_estimators=-1), ValueError, "n_estimators must be a whole number"),
     "rate": (lambda: fitted(learning_rate=0), ValueError, "learning_rate must be a finite number above zero"),
     "patience": (lambda: fitted(early_stopping=True), ValueError, "early_stopping must be a number of rounds"),
     "share": (lambda: fitted(validation_fraction=1.5), ValueError, "pass validation="),
@@ -427,6 +460,15 @@ BAD = {
     "objective": (lambda: fitted(objective="binary"), ValueError, "does not take objective='binary': the surrogate is the objective"),
     "metric": (lambda: fitted(metric="auc"), ValueError, "the task loss is the metric"),
     "rounds twice": (lambda: fitted(num_iterations=3), ValueError, "n_estimators is the number of rounds"),
+    "typo": (lambda: fitted(num_leafs=3), ValueError, r"lightgbm \S+ makes no use of the parameter num_leafs=3: did you mean num_leaf, num_leaves"),
+    "typo of ours": (lambda: fitted(earl_stopping=3), ValueError, "earl_stopping=3: did you mean early_stopping"),
+    "typo, xgboost": (lambda: fitted(library="xgboost", max_dept=3), ValueError, r"xgboost \S+ makes no use of the parameter max_dept=3: did you mean max_depth"),
+    "typo beside a wrong value": (lambda: fitted(library="xgboost", max_dept=3, tree_method="hist", monotone_constraints=(1, 0)), ValueError, "max_dept=3"),
+    "the other library's": (lambda: fitted(library="xgboost", num_leaves=3), ValueError, "num_leaves=3: did you mean max_leaves"),
+    "of another booster": (lambda: fitted(library="xgboost", rate_drop=0.1), ValueError, "makes no use of the parameter rate_drop=0.1"),
+    "nothing like it": (lambda: fitted(zzzzz=3), ValueError, "zzzzz=3: its own list of parameters has the names"),
+    "value": (lambda: fitted(library="xgboost", tree_method="hst"), ValueError, "cannot be trained on this X with .*tree_method='hst'.*hist"),
+    "class weights": (lambda: fitted(is_unbalance=True), ValueError, "does not take is_unbalance=True: the estimator's class_weight"),
     "dart": (lambda: fitted(boosting="dart", early_stopping=3), ValueError, "'dart' changes trees"),
     "no curvature": (lambda: fitted(face_params={"surrogate": tl.surrogates.OneVsAll("hinge")}), ValueError, "no second derivatives"),
     "crossing": (lambda: fitted(tl.OrdinalClassifier, face_params={"surrogate": "cumulative-link", "shared": False}), ValueError, "let scores cross.*shared=True"),
@@ -439,6 +481,7 @@ BAD = {
     "validation label": (lambda: fitted(validation=(X, y + 1)), ValueError, "Unknown label 4"),
     "validation without use": (lambda: tl.TaskLossEstimator().fit(X, y, validation=(X, y)), ValueError, "Boosting\\(early_stopping"),
     "one group": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.zeros(60)), ValueError, "there is one only: pass validation"),
+    "validation size": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.arange(60) // 6, validation=(X,)), ValueError, "got tuple of 1"),
     "ranking triple": (lambda: tl.Ranker(hypothesis=trees(early_stopping=3)).fit(X, y, groups=np.arange(60) // 6, validation=(X, y)), ValueError, r"\(X, y, groups\)"),
     "edges": (lambda: tl.SequenceTagger(hypothesis=trees(), transition_features="all").fit(*sequences(5, 0)), ValueError, "leave out transition_features"),
     "partial labels": (lambda: tl.SequenceTagger(hypothesis=trees(early_stopping=3)).fit([X[:5], X[5:9]], [[0, None, 1, 0, 1], [1, 0, 1, 1]]), ValueError, "some labels are missing: pass validation"),
@@ -452,7 +495,41 @@ def test_bad_input_gets_one_sentence(case):
         work()
 
 
+@every_library
+def test_a_refused_name_loses_nothing(data, library, recwarn):
+    X, y = data
+    model = tl.OrdinalClassifier(hypothesis=trees(library)).fit(X, y)
+    before = model.predict_scores(X)
+    with pytest.raises(ValueError, match="makes no use of the parameter"):
+        model.set_params(hypothesis__max_dept=3).fit(X, y)
+    np.testing.assert_array_equal(model.predict_scores(X), before)
+    assert not [w for w in recwarn if "not used" in str(w.message)]
+
+
+NAMES = {
+    "lightgbm": ("num_leaves", "subsample", "colsample_bytree", "reg_lambda", "min_child_samples", "random_state", "verbose"),
+    "xgboost": ("max_depth", "subsample", "colsample_bytree", "reg_lambda", "lambda", "min_child_weight", "nthread", "verbosity"),
+}  # fmt: skip
+
+
+@every_library
+def test_names_and_aliases_are_the_librarys_own_list(library):
+    known = Library.resolve(library).names
+    assert known.issuperset(NAMES[library])
+    assert not known & {"num_leafs", "max_dept"}
+    given = {name: 1 for name in NAMES[library]}
+    assert Library.resolve(library).passed_over({**given, "max_dept": 1}, 5) == ["max_dept"]
+
+
+def test_no_rounds_are_the_best_constant(data):
+    X, y = data
+    model = tl.TaskLossEstimator(hypothesis=trees(n_estimators=0)).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[:1])[0], np.bincount(y) / 400, atol=1e-6)
+
+
 def test_a_class_that_is_not_held_out_is_said():
+    with pytest.warns(UserWarning, match="held-out part has no example of 2 of the classes.*add some to validation="):
+        fitted(early_stopping=3, validation=(X[y < 2], y[y < 2]))
     lonely = y.copy()
     lonely[0] = 9
     with pytest.warns(UserWarning, match="held-out part has no example of 1 of the classes"):

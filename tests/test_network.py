@@ -284,6 +284,7 @@ def test_mixed_precision_is_near(data, precision):
 
 def test_modules_of_ones_own(data):
     X, y = data
+    torch.manual_seed(0)
     made = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 4))
     before = {name: t.clone() for name, t in made.state_dict().items()}
     model = tl.TaskLossEstimator(hypothesis=Torch(made, lr=0.02, max_epochs=10)).fit(X, y)

@@ -121,7 +121,7 @@ class Minimiser:
             self.alphas_, self.path_scores_, self.alpha_ = penalties
 
         if hypothesis.holdout is not None and monitor is None and judge is not None:
-            inputs, risk, monitor = hold_out(hypothesis, inputs, risk, judge)
+            inputs, risk, judge, monitor = hold_out(hypothesis, inputs, risk, judge)
         hypothesis, penalties = self._penalties(hypothesis, inputs, risk, judge)
         warm = self.warm_start and hasattr(self, "theta_") and hypothesis.agrees(self.hypothesis_)
         progress = follow(type(self).__name__, self.tol, self.verbose)
@@ -154,6 +154,11 @@ class Minimiser:
                     "gamma='auto' is chosen together with the penalty: use alpha='auto', or give gamma a number."
                 )
             return hypothesis, Penalties(np.array([fixed]), np.array([np.nan]), float(fixed))
+        first = hypothesis.begins
+        if hypothesis.trained and first is not None:  # the penalty is that of the start alone
+            read = first.reads(inputs)
+            first, found = self._penalties(first.bind(read, risk.row_weights), read, risk, judge)
+            return hypothesis.beginning_with(first), found
         if hypothesis.trained or solver.streams:
             what = type(solver if solver.streams else hypothesis).__name__
             raise ValueError(

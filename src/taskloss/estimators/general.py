@@ -26,7 +26,7 @@ from .lazily import lazily
 from .partition_plans import RowsPlan
 from .partitioned import fit_partitioned
 from .streaming import Streaming
-from .validation import Judge, given_monitor, held_parts
+from .validation import Judge, given_monitor, held_parts, warn_of_lacking
 
 
 def _scores_are_per_label(estimator: Any) -> bool:
@@ -150,6 +150,8 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
             X_held, y_held = held_parts(validation)
             inputs, held = read_more(self, X_held, hypothesis, features), labels.encode(y_held)
             monitor = given_monitor(hypothesis, inputs, lambda v: losses(v, held))
+            if codes.ndim == 1:
+                warn_of_lacking(codes, held, "add some to validation=...", stacklevel=3)
         if self._chooses_alpha or (validation is None and hypothesis.holdout is not None):
             known = codes
             judge = Judge(lambda v, which: losses(v, known[which]), known if known.ndim == 1 else None)

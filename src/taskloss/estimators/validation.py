@@ -23,9 +23,16 @@ class Judge(NamedTuple):
     losses: Callable[[Any, np.ndarray], np.ndarray]
     strata: np.ndarray | None = None
 
+    def take(self, examples: np.ndarray) -> Judge:
+        """The judge of some of the examples."""
+        strata = None if self.strata is None else self.strata[examples]
+        return Judge(lambda v, which: self.losses(v, examples[which]), strata)
 
-def hold_out(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge) -> tuple[Any, ScoreRisk, Monitor]:
-    """Inputs and risk of the examples that stay, and what watches the others."""
+
+def hold_out(
+    hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge
+) -> tuple[Any, ScoreRisk, Judge, Monitor]:
+    """Inputs, risk and judge of the examples that stay, and what watches the others."""
     assert hypothesis.holdout is not None
     examples = np.flatnonzero(risk.weights > 0)
     strata = None if judge.strata is None else judge.strata[examples]
@@ -38,20 +45,24 @@ def hold_out(hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge)
             "validation=..., or use early_stopping=None."
         )
     if strata is not None:
-        lacking = np.setdiff1d(strata, strata[held])
-        if len(lacking):
-            warnings.warn(
-                f"The held-out part has no example of {len(lacking)} of the classes, so that its loss says nothing of them: pass "
-                "validation=..., or raise validation_fraction.",
-                UserWarning,
-                stacklevel=4,
-            )
+        warn_of_lacking(strata, strata[held], "pass validation=..., or raise validation_fraction", stacklevel=5)
     weights = risk.weights[which]
     monitor = Monitor(
         hypothesis.piece(inputs, risk.rows_of(which)),
         lambda v: float(np.average(judge.losses(v, which), weights=weights)),
     )
-    return hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), monitor
+    return hypothesis.piece(inputs, risk.rows_of(stay)), risk.take(stay), judge.take(stay), monitor
+
+
+def warn_of_lacking(classes: np.ndarray, held: np.ndarray, remedy: str, stacklevel: int) -> None:
+    """Say that some classes are not held out."""
+    lacking = np.setdiff1d(classes, held)
+    if len(lacking):
+        warnings.warn(
+            f"The held-out part has no example of {len(lacking)} of the classes, so that its loss says nothing of them: {remedy}.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _drawn(n: int, strata: np.ndarray | None, holdout: Holdout) -> np.ndarray:
@@ -80,5 +91,8 @@ def held_parts(validation: Any, *forms: str) -> tuple[Any, ...]:
     forms = forms or ("(X, y)",)
     counts = [form.count(",") + 1 for form in forms]
     if not isinstance(validation, tuple | list) or len(validation) not in counts:
-        raise ValueError(f"validation must be held-out data {' or '.join(forms)}, got {type(validation).__name__}.")
+        many = f" of {len(validation)}" if isinstance(validation, tuple | list) else ""
+        raise ValueError(
+            f"validation must be held-out data {' or '.join(forms)}, got {type(validation).__name__}{many}."
+        )
     return tuple(validation)

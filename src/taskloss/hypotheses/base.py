@@ -12,6 +12,7 @@ from .._checks import said_of
 from ..parallel import SERIAL, Executor
 from ..registry import Part
 from ..solvers.base import Interrupted
+from .mixed import only_numbers
 from .places import Room
 
 Array = Any
@@ -99,6 +100,11 @@ class Hypothesis(Part):
         with said_of("X", "hold numbers, one row for each example"):
             return validate_data(estimator, X, accept_sparse="csr", dtype=list(self.dtypes), reset=fitting)
 
+    def reads(self, inputs: Inputs) -> Inputs:
+        """Rows that another hypothesis has read, as this one takes them: what it cannot read is said in one sentence."""
+        values = only_numbers(inputs, f"start={self!r}")
+        return values if values.dtype in self.dtypes else values.astype(self.dtypes[0])
+
     # -- binding to data ---------------------------------------------------------------------------------------------
 
     def bind(self, inputs: Inputs, weights: np.ndarray | None = None) -> Self:
@@ -132,6 +138,15 @@ class Hypothesis(Part):
     def trained(self) -> bool:
         """Whether parameters are found by `train`, as those of trees and networks are, and not by a solver over theta."""
         return False
+
+    @property
+    def begins(self) -> Hypothesis | None:
+        """The hypothesis, not bound to data, from whose scores one that trains itself goes on; None from the best constant."""
+        return None
+
+    def beginning_with(self, start: Hypothesis) -> Self:
+        """The same hypothesis, with another one in the place of `begins`."""
+        raise NotImplementedError
 
     @property
     def holdout(self) -> Holdout | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import json
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -22,6 +25,9 @@ _TAKEN = {
     "learning_rate is the rate": ("eta", "shrinkage_rate"),
     "the task loss is the metric": ("metric", "metrics", "metric_types", "eval_metric", "disable_default_eval_metric"),
     "the number of scores follows from the task": ("num_class", "num_classes", "num_target"),
+    "the estimator's class_weight and sample_weight say what examples weigh": (
+        *("scale_pos_weight", "is_unbalance", "unbalance", "unbalanced_sets"),
+    ),
     "fit_intercept says whether scores start from the best constant": (
         *("base_score", "boost_from_average", "init_score"),
     ),
@@ -82,6 +88,23 @@ class Library(ABC):
                 f"Boosting(library={self.name!r}) needs {self.name}, which is not installed: pip install 'taskloss[boosting]'."
             ) from error
 
+    def check_names(self, params: dict[str, Any], n_features: int, own: list[str]) -> None:
+        """Refuse names that the library passes over, with the nearest ones that it, or `Boosting` itself (own), has."""
+        for name in self.passed_over({k: v for k, v in params.items() if v is not None}, n_features):
+            near = difflib.get_close_matches(name, sorted({*self.names, *own}), n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else "its own list of parameters has the names."
+            version = f"{self.name} {self.module.__version__}"
+            raise ValueError(f"{version} makes no use of the parameter {name}={params[name]!r}: {hint}")
+
+    @property
+    @abstractmethod
+    def names(self) -> set[str]:
+        """The library's own parameters and their aliases, as it lists them."""
+
+    @abstractmethod
+    def passed_over(self, params: dict[str, Any], n_features: int) -> list[str]:
+        """The names among these that would have no effect."""
+
     @abstractmethod
     def softmax_factor(self, n_scores: int) -> float:
         """What the library's own softmax objective multiplies the diagonal curvature with."""
@@ -91,8 +114,8 @@ class Library(ABC):
         """A new ensemble on these rows, which also follows its scores at held-out rows, if there are some."""
 
     @abstractmethod
-    def load(self, text: str) -> Any:
-        """The model that a text describes."""
+    def load(self, text: str, threads: int | None) -> Any:
+        """The model that a text describes, which several threads of ours may predict with at one time."""
 
     @abstractmethod
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
@@ -119,13 +142,22 @@ class LightGBM(Library):
 
     name = "lightgbm"
 
+    @property
+    def names(self) -> set[str]:
+        table = self.module.basic._ConfigAliases._get_all_param_aliases()  # the Python face of LGBM_DumpParamAliases
+        return {*table, *(alias for aliases in table.values() for alias in aliases)}
+
+    def passed_over(self, params: dict[str, Any], n_features: int) -> list[str]:
+        known = self.names if params else set()
+        return [name for name in params if name not in known]
+
     def softmax_factor(self, n_scores: int) -> float:
         return n_scores / max(n_scores - 1, 1)
 
     def grow(self, params: dict[str, Any], values: Any, categorical: list[int], n_scores: int, held: Any) -> Rounds:
         return _LightGBMRounds(self.module, params, values, categorical, n_scores, held)
 
-    def load(self, text: str) -> Any:
+    def load(self, text: str, threads: int | None) -> Any:
         return self.module.Booster(model_str=text)
 
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
@@ -191,6 +223,29 @@ class XGBoost(Library):
 
     name = "xgboost"
 
+    @property
+    def names(self) -> set[str]:
+        def walk(node: dict[str, Any]) -> set[str]:
+            return set().union(*(walk(v) if isinstance(v, dict) else {k} for k, v in node.items()))
+
+        row = self.module.DMatrix(np.zeros((1, 1)), label=np.zeros(1), nthread=1)
+        return walk(json.loads(self.module.Booster({}, [row]).save_config())) | set(self.module.get_config())
+
+    def passed_over(self, params: dict[str, Any], n_features: int) -> list[str]:
+        """It validates names itself, and says so in a warning, which its verbosity of zero would silence."""
+        if not params:
+            return []
+        row = self.module.DMatrix(np.zeros((1, n_features)), label=np.zeros(1), nthread=1)
+        given = {**params, "validate_parameters": True, "verbosity": 1}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                self.module.Booster(given, [row]).save_config()
+            except Exception:  # of a value, not of a name: training says it, with the data
+                return []
+        sentences = " ".join(str(w.message) for w in said)
+        return [name for name in params if f'"{name}"' in sentences]
+
     def softmax_factor(self, n_scores: int) -> float:
         return 2.0
 
@@ -203,14 +258,13 @@ class XGBoost(Library):
             _matrix(values), feature_types=types, enable_categorical=bool(categorical), nthread=threads
         )
 
-    def load(self, text: str) -> Any:
-        model = self.module.Booster()
+    def load(self, text: str, threads: int | None) -> Any:
+        model = self.module.Booster({} if threads is None else {"nthread": threads})
         model.load_model(bytearray(text.encode()))
+        model.save_config()  # reads its parameters now: while one thread has it do so, others cannot predict
         return model
 
     def predict(self, model: Any, values: Any, categorical: list[int], threads: int | None) -> np.ndarray:
-        if threads is not None:
-            model.set_param({"nthread": threads})
         scores = model.predict(self.data(values, categorical, threads), output_margin=True)
         return scores.reshape(values.shape[0], -1).astype(float)
 
@@ -232,6 +286,7 @@ class _XGBoostRounds(Rounds):
         params = {"verbosity": 0, **params, **sizes, "base_score": 0.0, "disable_default_eval_metric": True}
         known = [self.train] if self.held is None else [self.train, self.held]
         self.k, self.rounds, self.booster = k, 0, library.module.Booster(params, known)
+        self.booster.save_config()  # reads the values now, where one that is refused is told from later errors
 
     def _predict(self, data: Any, training: bool) -> np.ndarray:
         scores = self.booster.predict(data, output_margin=True, training=training)

@@ -66,6 +66,25 @@ class Composed(Hypothesis):
     def holdout(self) -> Holdout | None:
         return self._node.holdout
 
+    @property
+    def begins(self) -> Hypothesis | None:
+        node = self._node.begins
+        return None if node is None else self.with_params(node=node)
+
+    def beginning_with(self, start: Any) -> Self:
+        return self.with_params(node=self._node.beginning_with(start.node))
+
+    def reads(self, inputs: Inputs) -> Inputs:
+        return self._node.reads(inputs)
+
+    def inputs_around(self, nodes: Inputs, shape: Any) -> Inputs:
+        """Inputs of which the node reads these; shape has the rest, where there is more."""
+        return nodes
+
+    def parted(self, theta: Any, entries: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+        """Parameters as those of the node by itself, and a table of so many entries that is joined to its scores."""
+        return theta.node, theta.table
+
     def read(self, X: Any, estimator: Any, fitting: bool) -> Inputs:
         return self._node.read(X, estimator, fitting)
 

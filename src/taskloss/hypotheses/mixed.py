@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from .._checks import said_of
@@ -19,6 +20,7 @@ class MixedRows:
 
     values: Any
     categories: dict[int, list[Any]]
+    names: tuple[Any, ...] | None = None  # of the columns, where they have names
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -32,7 +34,28 @@ class MixedRows:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> MixedRows:
-        return MixedRows(self.values[rows], self.categories)
+        return MixedRows(self.values[rows], self.categories, self.names)
+
+
+def only_numbers(inputs: Any, reader: str) -> Any:
+    """The values of rows, mixed or not, for a reader that takes neither categories nor missing values."""
+    mixed = inputs if isinstance(inputs, MixedRows) else MixedRows(inputs, {})
+    values = mixed.values
+    for j in sorted(mixed.categories):
+        raise ValueError(
+            f"{reader} reads numbers alone, and {_column(mixed, j)} holds categories: encode it, as OneHotEncoder does, or leave out {reader}."
+        )
+    missing = np.isnan(values.data if sparse.issparse(values) else values)
+    if missing.any():
+        j = int(values.indices[missing][0] if sparse.issparse(values) else np.argmax(missing.any(axis=0)))
+        raise ValueError(
+            f"{reader} reads numbers alone, and {_column(mixed, j)} has missing values (NaN): fill them in, as SimpleImputer does, or leave out {reader}."
+        )
+    return values
+
+
+def _column(rows: MixedRows, j: int) -> str:
+    return f"column {j if rows.names is None else repr(rows.names[j])} of X"
 
 
 def read_mixed(X: Any, estimator: Any, fitting: bool, known: dict[int, list[Any]]) -> MixedRows:
@@ -68,7 +91,7 @@ def read_mixed(X: Any, estimator: Any, fitting: bool, known: dict[int, list[Any]
         values = check_array(
             values, ensure_all_finite="allow-nan", dtype=list(_TYPES), estimator=estimator, input_name="X"
         )
-    return MixedRows(values, categories if fitting else known)
+    return MixedRows(values, categories if fitting else known, tuple(X.columns))
 
 
 def _categories(column: Any) -> list[Any] | None:

@@ -9,19 +9,26 @@ import numpy as np
 
 from .._checks import check_hyperparameters, check_number, check_whole
 from .base import Array, Hypothesis, Inputs
-from .trained import SelfTrained, Trained
+from .trained import SelfTrained, Start, Trained
 
 _PRECISIONS = (None, "bfloat16", "float16")
 _OWN = ("module__", "optimizer__")
 
 
 class Network(Trained):
-    """The parameters of `Torch`: constant scores and the state of its module, as arrays by name; only these are pickled."""
+    """The parameters of `Torch`: where it starts from and the state of its module, as arrays by name; only these are pickled."""
 
-    def __init__(self, start: np.ndarray, n_inputs: int, state: dict[str, np.ndarray], epochs: int, curve: Any):
-        self.start, self.n_inputs, self.state, self.epochs = start, n_inputs, state, epochs
+    def __init__(
+        self,
+        start: np.ndarray,
+        begun: Start | None,
+        n_inputs: int,
+        state: dict[str, np.ndarray],
+        epochs: int,
+        curve: Any,
+    ):
+        self.start, self.begun, self.n_inputs, self.state, self.epochs = start, begun, n_inputs, state, epochs
         self.curve = np.asarray(curve, dtype=float)
-
         self.module: Any = None  # built from the state on first use
 
     def __getstate__(self) -> dict[str, Any]:
@@ -50,13 +57,15 @@ class Torch(SelfTrained):
     device : where the network is trained and predicts: "cpu", "cuda", "cuda:1", "mps", ...
     precision : None, or "bfloat16" or "float16" for mixed precision: PyTorch's autocast in the forward pass, with
         parameters in their own precision.
+    start : None, or another hypothesis or its name, fitted first to the same risk, under the same alpha: the network goes on from its
+        scores, as the trees of `Boosting` do.
     early_stopping : the number of epochs without improvement of the held-out task loss after which training stops, with
         the best parameters kept; None trains for all epochs. Held out is `validation` of the estimator's fit, or else a
         share of its examples.
     validation_fraction : that share; whole groups, sequences or matchings are held out, stratified by class.
     checkpoint : a path to which the state of training is written after each epoch. An interrupted fit resumes from the
         file when it is run again.
-    fit_intercept : add the best constant scores c to the module's.
+    fit_intercept : without a start, add the best constant scores c to the module's.
     random_state : seed of the module's initial parameters, the order of the examples, dropout, and the held-out split.
     **params : module__name and optimizer__name go to the module and to the optimizer, as in skorch.
 
@@ -87,6 +96,7 @@ class Torch(SelfTrained):
         batch_size: int = 128,
         device: str = "cpu",
         precision: str | None = None,
+        start: Any = None,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         checkpoint: Any = None,
@@ -101,6 +111,7 @@ class Torch(SelfTrained):
         self.batch_size = batch_size
         self.device = device
         self.precision = precision
+        self.first = start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.checkpoint = checkpoint
@@ -122,7 +133,11 @@ class Torch(SelfTrained):
         return self.with_params()
 
     def agrees(self, other: Hypothesis) -> bool:
-        if not isinstance(other, Torch) or self.params_of("module") != other.params_of("module"):
+        if (
+            not isinstance(other, Torch)
+            or self.begins != other.begins
+            or self.params_of("module") != other.params_of("module")
+        ):
             return False
         return self.module == other.module or repr(self.module) == repr(
             other.module
@@ -133,6 +148,7 @@ class Torch(SelfTrained):
         check_whole("random_state", self.random_state, 0)
         check_number("lr", self.lr, above=0)
         self._check_stopping("epochs")
+        self._check_start()
         if self.precision not in _PRECISIONS:
             raise ValueError(f"precision must be None, 'bfloat16' or 'float16', got {self.precision!r}.")
         if not (self.checkpoint is None or isinstance(self.checkpoint, str | os.PathLike)):
@@ -157,7 +173,7 @@ class Torch(SelfTrained):
 
         if theta.module is None:
             theta.module = restored(self, theta)
-        return scores_of(theta.module, inputs, self.precision) + theta.start
+        return scores_of(theta.module, inputs, self.precision) + theta.before(inputs)
 
     def expand(self, theta: Array) -> Array:
         raise AttributeError("A network has no coefficients: theta_.state has its parameters by name.")

@@ -88,6 +88,9 @@ class Structured(Composed):
             f"hypothesis={self!r} is what {estimator} makes of a hypothesis for the nodes: pass that one alone."
         )
 
+    def reads(self, inputs: ForestRows) -> ForestRows:
+        return inputs._replace(rows=self._node.reads(inputs.rows))
+
     def agrees(self, other: Hypothesis) -> bool:
         if not isinstance(other, Structured) or self.ends != other.ends:
             return False
@@ -234,6 +237,15 @@ class Structured(Composed):
 
     def node_inputs(self, inputs: ForestRows) -> Any:
         return inputs.rows
+
+    def inputs_around(self, nodes: Any, shape: Any) -> ForestRows:
+        return ForestRows(nodes, shape.forest)
+
+    def parted(self, theta: Any, entries: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+        if self.trained:
+            return super().parted(theta, entries)
+        node = self.parts(theta)["node"]  # which keeps its constants
+        return node, np.vstack([np.zeros((1, theta.shape[1])), theta[len(node) :]])
 
     def table_start(self, scores: np.ndarray) -> np.ndarray:
         """Rows: a constant for each state, then as in theta transitions, and scores of roots and of leaves."""

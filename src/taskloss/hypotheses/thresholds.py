@@ -89,6 +89,12 @@ class Thresholds(Composed):
             return super().predict(theta, inputs)
         return self.join(theta.table, self._node.predict(theta.node, inputs), None)
 
+    def parted(self, theta: Any, entries: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+        if self.trained:
+            return super().parted(theta, entries)
+        weights = len(theta) - entries[0]
+        return np.vstack([theta[:weights], np.zeros((1, 1))]), theta[weights:, 0]
+
     def table_start(self, scores: np.ndarray) -> np.ndarray:
         return scores if self.fit_intercept else np.zeros(len(scores))
 

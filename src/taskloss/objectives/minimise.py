@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._blas import serial_blas
 from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
-from ..progress import Progress
+from ..progress import Progress, warn
 from ..solvers.base import Interrupted, Solution, Solver, Status
 from .scores import ScoreRisk
 
@@ -60,6 +61,21 @@ class Path:
             solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
         self.theta = problem.unflatten(solution.theta)
         return self.theta
+
+
+def fit_start(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Any:
+    """Parameters of the hypothesis from whose scores a learner goes on; the inputs, and those of the monitor, are as that learner reads them."""
+    monitor = options.monitor
+    if monitor is not None:
+        monitor = replace(monitor, inputs=hypothesis.reads(monitor.inputs))
+    try:
+        own = replace(options, start=None, monitor=monitor)
+        solution = minimise(hypothesis, hypothesis.reads(inputs), risk, own)
+    except Interrupted as interrupt:
+        raise KeyboardInterrupt("Interrupted while the start was fitted: there are no parameters yet.") from interrupt
+    if not solution.converged:
+        warn(f"{solution.status.value} That was the fit of start={hypothesis!r}.", ConvergenceWarning, stacklevel=3)
+    return solution.theta
 
 
 def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Solution:

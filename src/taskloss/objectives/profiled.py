@@ -136,6 +136,17 @@ class Profiled(AtTable):
         value, gradient = super().risk_and_gradient(u, out, executor)
         return value + self._problem.penalty(self.table), gradient
 
+    def fitted(self, hypothesis: Any, inputs: Any, options: Any) -> Any:
+        """It is fitted together with a table of its own, from which this one goes on."""
+        if hypothesis.shares_weights:
+            raise ValueError(
+                f"start={hypothesis!r} has a table of its own, and so have the scores that go on from it: pass its node alone."
+            )
+        layout = self.layout.with_params(node=hypothesis)
+        theta = self.risk.fitted(layout, layout.inputs_around(inputs, self.risk), self.options)
+        node, self.table[:] = layout.parted(theta, self.table.shape)
+        return node
+
     def at_table(self) -> AtTable:
         return AtTable(self.risk, self.layout, self.table)
 

@@ -236,6 +236,12 @@ class ScoreRisk(ABC):
 
     # -- learners that train themselves ------------------------------------------------------------------------------
 
+    def fitted(self, hypothesis: Any, inputs: Any, options: Any) -> Any:
+        """The parameters of least penalised risk of the hypothesis from whose scores a learner of these inputs goes on."""
+        from .minimise import fit_start
+
+        return fit_start(hypothesis, inputs, self, options)
+
     def steps(self, factor: float = 1.0) -> Callable[[Array], NewtonStep]:
         """The function scores -> value, gradient and `factor` times the diagonal curvature, for one Newton step a round."""
         from .steps import Steps

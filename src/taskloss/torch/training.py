@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import os
 import pathlib
 import pickle
@@ -148,8 +149,7 @@ class Training:
     """One fit: a module, its optimizer and the epochs done."""
 
     def __init__(self, hypothesis: Torch, inputs: Any, risk: Any, options: Any):
-        self.hypothesis, self.inputs, self.risk, self.options = hypothesis, inputs, risk, options
-        self.fixed = risk.at_table()
+        self.hypothesis, self.inputs, self.options = hypothesis, inputs, options
         self.device = find_device(hypothesis.device)
         self.n_inputs, self.n_scores = inputs.shape[1], risk.n_scores
         self.module = build(hypothesis, self.n_inputs, self.n_scores, self.device)
@@ -158,7 +158,7 @@ class Training:
         last = options.start
         if last is not None and self._fits(last):
             load(self.module, last.state)
-            self.start, self.done = last.start, last.epochs
+            self.start, self.begun, self.done = last.start, last.begun, last.epochs
             self.curve = list(last.curve[: last.epochs])
             if self.done > hypothesis.max_epochs:
                 raise ValueError(
@@ -166,7 +166,10 @@ class Training:
                     "warm_start=False."
                 )
         else:
-            self.start = risk.best_constant() if hypothesis.fit_intercept else np.zeros(self.n_scores)
+            self.start, self.begun = hypothesis.begin(inputs, risk, options)
+        if self.begun is not None:  # constants are added to each batch's scores, and other scores are the risk's offset
+            risk = risk.shifted(self.begun.scores(inputs))
+        self.risk, self.fixed = risk, risk.at_table()
         self.first = self.done
         self.kept = arrays(self.module)
         self.penalised = [p for p in self.module.parameters() if p.requires_grad and p.ndim > 1]
@@ -233,7 +236,12 @@ class Training:
         return self._watched and self.done - self.best >= (self.hypothesis.early_stopping or 0)
 
     def _scores(self, inputs: Any) -> np.ndarray:
+        """The scores beside those of the fit that it goes on from."""
         return self._finite(scores_of(self.module, inputs, self.hypothesis.precision) + self.start)
+
+    @functools.cached_property
+    def _held_offset(self) -> Any:
+        return 0.0 if self.begun is None else self.begun.scores(self.options.monitor.inputs)
 
     def _evaluate(self) -> None:
         """Refit the table of transitions or thresholds, if any; then evaluate the held-out task loss."""
@@ -242,7 +250,7 @@ class Training:
         monitor = self.options.monitor
         if monitor is None or len(self.curve) > self.done:
             return
-        self.curve.append(float(monitor.loss(self._scores(monitor.inputs))))
+        self.curve.append(float(monitor.loss(self._held_offset + self._scores(monitor.inputs))))
         if self.done == self.first or self.curve[self.done] < self.curve[self.best]:
             self.best, self.kept = self.done, arrays(self.module)
 
@@ -310,7 +318,7 @@ class Training:
         # refits the table, if any, to the parameters kept
         value = self.risk.value_and_gradient(self._scores(self.inputs))[0].sum()
         penalty = self.options.alpha / 2 * sum(float(p.detach().double().square().sum()) for p in self.penalised)
-        network = Network(self.start, self.n_inputs, arrays(self.module), epochs, self.curve)
+        network = Network(self.start, self.begun, self.n_inputs, arrays(self.module), epochs, self.curve)
         return Solution(network, float(value) + penalty, status, epochs, self.done + 1, np.nan)
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
