@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis
 from ..objectives import Path, ScoreRisk, objective
 from ..solvers.base import Solver
@@ -87,10 +89,17 @@ def choose_alpha(
         return found[alpha]
 
     weights = np.concatenate([path.weights for path in paths])
-    if alphas is not None:
-        for alpha in alphas.tolist():
-            visit(alpha)
-        return _of(found, weights)
+    with serial_blas():  # held once: to take it costs as much as a step of a small fit
+        if alphas is None:
+            _walk(visit, top, weights)
+        else:
+            for alpha in alphas.tolist():
+                visit(alpha)
+    return _of(found, weights)
+
+
+def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray) -> None:
+    """Visit strengths from the top down, decade by decade, as long as there may be something to gain."""
     first = best = before = visit(top)
     vain = 0
     for step in range(1, _DECADES):
@@ -105,7 +114,6 @@ def choose_alpha(
         before = losses
         if (learned and -gain > error) or (vain >= _PATIENCE and (learned or settled or -gain > 2 * error)):
             break
-    return _of(found, weights)
 
 
 class _Fold:
