@@ -131,7 +131,7 @@ class Minimiser:
             kept = Checkpoint(checkpoint, f"a {type(self).__name__} on {hypothesis!r} and labels {_digest(labels)}")
         options = Options(penalties.alpha, self._make_solver(inputs.dtype), start, progress, monitor, kept)
         try:
-            solution = minimise(hypothesis, inputs, risk, options)
+            solution = minimise(*hypothesis.tabulated(inputs), risk, options)
         except Interrupted as interrupt:
             if self.warm_start:
                 keep_solution(interrupt.solution)
