@@ -19,7 +19,10 @@ _ENOUGH = 3000  # held-out examples at most: folds beyond are not used
 _DECADES = 9  # strengths tried at most, each a tenth of the one before
 _PATIENCE = 2  # strengths in a row without gain after which the path stops
 _GAIN = 1e-4  # least relative decrease of the loss
-_STILL, _CHANGED = 0.01, 0.1  # shares of examples with another loss than a decade before, and than at first, where a path has settled
+_STILL, _CHANGED = (
+    0.01,
+    0.1,
+)  # shares of examples with another loss than a decade before, and than at first, where a path has settled
 _WIDTHS = 3  # bound on the number of factors of four by which a kernel is rescaled
 _SAMPLE = 500  # examples from which the norm of features is estimated
 
