@@ -37,7 +37,7 @@ from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
 _ALPHA = 1e-3  # where none is given and none can be chosen
-_PATH_TOL = 1e-2  # relative gap of the fits by which a penalty is chosen
+_PATH_TOL = 3e-3  # relative gap of the fits by which a penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 

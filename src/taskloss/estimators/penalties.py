@@ -82,7 +82,7 @@ def choose_alpha(
         every = np.arange(risk.n_examples)
         means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(means))
-    hypothesis, inputs = hypothesis.tabulated(inputs)
+    hypothesis, inputs = hypothesis.tabulated(inputs, np.float32)  # a path is not that accurate
     folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
     used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
     paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]

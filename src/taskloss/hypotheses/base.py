@@ -275,9 +275,9 @@ class Hypothesis(Part):
         """`coordinates` of some rows of the training inputs, at which they may be known already."""
         return self.coordinates(self.piece(inputs, rows))
 
-    def tabulated(self, inputs: Inputs) -> tuple[Hypothesis, Inputs]:
-        """A hypothesis with the same parameters and the same scores on the training inputs, and what it reads of them, where
-        that makes a fit cheaper; else this one.
+    def tabulated(self, inputs: Inputs, dtype: Any = np.float64) -> tuple[Hypothesis, Inputs]:
+        """A hypothesis with the same parameters and the same scores on the training inputs, and what it reads of them, of this
+        type, where that makes a fit cheaper; else this one.
         """
         return self, inputs
 

@@ -200,13 +200,14 @@ class Kernel(Linear):
             z[free] = self.coordinates(inputs[free + rows.start])
         return z
 
-    def tabulated(self, inputs: Inputs) -> tuple[Hypothesis, Inputs]:
+    def tabulated(self, inputs: Inputs, dtype: Any = np.float64) -> tuple[Hypothesis, Inputs]:
         # Four products with n x n matrices and the kernel's values become two products and none.
         if self.basis_ is None or inputs is not self.gram_.centres or self.room is not None:
             return self, inputs
         if self.basis_.size > _TABLE_NUMBERS:
             return self, inputs
-        return _Coordinates(self.moments_, self.fit_intercept), self.coordinates_of(inputs, slice(0, len(self.basis_)))
+        table = self.coordinates_of(inputs, slice(0, len(self.basis_)))
+        return _Coordinates(self.moments_, self.fit_intercept), table.astype(dtype, copy=False)
 
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         return Moments(np.zeros(len(self.moments_)), self.moments_)
