@@ -549,6 +549,22 @@ def test_data_that_promise_nothing_are_refused():
     assert tl.RiskController(function, target_level=0.9, over="examples", bounds=(0, 1)).calibrate(X, y).risk_ <= 0.9
 
 
+@pytest.mark.parametrize(
+    ("noise", "n", "sentence"),
+    [
+        (0.5, 2000, r"answers to 5% or more of what is asked lose 0\.[45]"),
+        (0.1, 60, "of what is asked the 60 calibration examples have that loss, but too few of them"),
+    ],
+)
+def test_a_refusal_says_what_is_missing(noise, n, sentence):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000 + n, 1))
+    y = np.where(rng.random(len(x)) < noise, x[:, 0] < 0, x[:, 0] > 0).astype(int)
+    model = tl.CostSensitiveClassifier().fit(x[:1000], y[:1000])
+    with pytest.raises(ValueError, match=sentence):
+        tl.RiskController(model, target_level=0.2, confidence_level=0.99).calibrate(x[1000:], y[1000:])
+
+
 def test_the_level_of_a_test_is_that_of_its_promise():
     steps = read("labels/abstain")[2]
     assert aim(steps, Promise(0.1, 0.9)) == (0.1, pytest.approx(0.1))

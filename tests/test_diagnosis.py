@@ -347,6 +347,15 @@ def test_names_come_from_the_data():
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
+def test_probabilities_come_with_labels_alone():
+    """diagnose(probabilities, y), for label sets by the Hamming loss unless another is named."""
+    proba = tl.CostSensitiveClassifier().fit(X, CODES).predict_proba(X)
+    assert tl.diagnose(proba, CODES).summary() == tl.diagnose(proba, y=CODES).summary()
+    model = tl.MultilabelClassifier().fit(X, SETS)
+    loss = tl.diagnose(model.predict_proba(X), SETS).realised.value
+    assert loss == pytest.approx(-model.score(X, SETS))
+
+
 def test_bad_input_gets_one_sentence(tmp_path):
     proba = np.full((40, 2), 0.5)
     y = np.arange(40) % 2

@@ -609,3 +609,28 @@ def test_no_penalty_and_too_many_points(data):
     X = np.zeros((30_000, 1))
     with pytest.raises(ValueError, match="n = 30000 is above 20000; use hypothesis='nystrom'"):
         tl.CostSensitiveClassifier(hypothesis="kernel").fit(X, np.arange(30_000) % 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("hypothesis", [*Kernel.examples(), Thresholds(Kernel())], ids=repr)
+def test_a_fit_on_tabulated_coordinates_is_the_same_problem(hypothesis, weighted):
+    """The same value and gradient at any parameters, on all training points and on some."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(40, 3)), rng.integers(0, 4, 40)
+    weights = rng.uniform(size=40) * (rng.random(40) > 0.2) if weighted else np.ones(40)
+    bound = hypothesis.bind(x, weights)
+    surrogate = tl.surrogates.Multinomial(4)
+    risk = Rows(surrogate, np.eye(4)[y], weights / weights.sum())
+    if isinstance(hypothesis, Thresholds):
+        risk = Rows(
+            tl.surrogates.AllThresholds("logistic", 4), 2.0 * (y[:, None] > np.arange(3)) - 1, weights / weights.sum()
+        )
+    other, table = bound.tabulated(x)
+    assert other is not bound
+    for rows in (np.arange(40), np.arange(0, 40, 3)):
+        one = objective(bound, bound.piece(x, rows), risk.take(rows), 0.1)
+        two = objective(other, other.piece(table, rows), risk.take(rows), 0.1)
+        theta = rng.normal(size=one.start.shape)
+        for a, b in zip(one.value_and_gradient(theta), two.value_and_gradient(theta), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+    assert bound.tabulated(x.copy())[0] is bound  # other points have no table

@@ -5,6 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -18,9 +20,11 @@ from sklearn.preprocessing import StandardScaler
 from tests.test_spans import law_of
 
 import taskloss as tl
+from taskloss.estimators.deciding import PositionTally
 from taskloss.losses.spans import Scheme, law_spans
 from taskloss.metrics import BalancedAccuracy, EntityF, FMeasure, GMean, Kappa, Matthews, OfConfusion
-from taskloss.metrics.search import choose, search
+from taskloss.metrics.recalibrated import Sigmoid
+from taskloss.metrics.search import _judge, choose, search
 from taskloss.metrics.tallies import LabelTally, SetTally, SpanTally
 from taskloss.polytopes._forest import Forest
 
@@ -159,16 +163,116 @@ def test_labels_take_over_where_moments_mislead():
 
 def test_prices_lead_to_the_confusions_that_they_say():
     rng = np.random.default_rng(8)
-    p, q = rng.dirichlet(np.ones(4), 40), rng.uniform(size=(40, 3))
-    one = LabelTally(rng.integers(0, 4, 40), 4, rng.uniform(size=40), p)
-    some = SetTally(rng.integers(0, 2, (40, 3)), rng.uniform(size=40), q)
-    for tally, costs in ((one, rng.uniform(size=(4, 4))), (some, rng.uniform(size=(3, 2, 2)))):
-        prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)), EVERY)
-        assert len(prices) == 39
-        for price, table in list(zip(prices, tables, strict=True))[::7]:
-            other = costs.copy()
-            other[(1,) if costs.ndim == 2 else (1, 1)] += price
-            np.testing.assert_allclose(tally.confusion(tally.decide(other)), table, atol=1e-12)
+    tally = LabelTally(rng.integers(0, 4, 40), 4, rng.uniform(size=40), rng.dirichlet(np.ones(4), 40))
+    costs = rng.uniform(size=(4, 4))
+    prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)), EVERY)
+    assert len(prices) == 39
+    for price, table in list(zip(prices, tables, strict=True))[::7]:
+        other = costs.copy()
+        other[1] += price
+        np.testing.assert_allclose(tally.confusion(tally.decide(other)), table, atol=1e-12)
+
+
+# -- recalibrated label sets ---------------------------------------------------------------------------------------------
+
+
+def sets_of(n, k, seed):
+    rng = np.random.default_rng(seed)
+    truth = expit(1.2 * rng.normal(size=(n, k)) + rng.normal(-1.5, 1, k))
+    return truth, (rng.random((n, k)) < truth).astype(int), rng
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_isotonic_probabilities_expect_what_labels_show(weighted):
+    """By them the search finds, for each label, the best of all thresholds against the labels."""
+    truth, y, rng = sets_of(60, 3, 0)
+    q = np.round(truth**2, 2)  # far off, with ties
+    tally = SetTally(y, rng.uniform(0.2, 2, 60) if weighted else np.ones(60), q)
+    basis, observed = tally.basis(True)
+    assert not observed
+    costs = basis.restored(search(FMeasure(), basis).costs)
+    for j in range(3):
+        cuts = np.concatenate([[-1.0], np.unique(q[:, j])])
+        z = q[:, j] > cuts[:, None]
+        w = tally.weights
+        best = (2 * (z * y[:, j]) @ w / (z @ w + y[:, j] @ w)).max()
+        ours = tally.decide(costs)[:, j]
+        assert 2 * (ours * y[:, j]) @ w / (ours @ w + y[:, j] @ w) == pytest.approx(best, abs=1e-12)
+
+
+def test_the_sigmoid_is_the_posterior_mode_and_thresholds_go_back_through_it():
+    truth, y, rng = sets_of(80, 4, 1)
+    q, weights = np.clip(truth**3, 1e-4, None), rng.uniform(0.5, 1.5, 80)
+    weights /= weights.sum()
+    law = Sigmoid().fit(q, y, weights)
+    e, w = law._evidence(q), weights / (weights @ weights)
+
+    def loss(slope, shift, j):
+        v = law.share[j] + slope * e[:, j] + shift
+        return w @ (np.logaddexp(0, v) - y[:, j] * v)
+
+    shared = minimize(lambda t: sum(loss(*t, j) for j in range(4)), [1.0, 0.0]).x
+    for j in range(4):
+        own = minimize(
+            lambda t, j=j: loss(*t, j) + 15 * (t[0] - shared[0]) ** 2 + 5 * (t[1] - shared[1]) ** 2, shared
+        ).x
+        np.testing.assert_allclose([law.slope[j], law.shift[j]], own, atol=2e-3)
+    for t in law.fitted[:20]:
+        cut = law.cut(t)
+        mapped = expit(law.share + law.slope * law._evidence(cut[None])[0] + law.shift)
+        np.testing.assert_allclose(mapped, t, rtol=1e-6)
+    basis, _ = SetTally(y, weights, q).basis(False)
+    costs = rng.uniform(size=(4, 2, 2)) * (1 - np.eye(2))
+    assert np.array_equal(SetTally(y, weights, q).decide(basis.restored(costs)), basis.decide(costs))
+
+
+def test_rare_labels_gain_by_what_all_labels_say():
+    """Thresholds that are tuned label by label chase the noise of a few examples; judged by the law that drew them."""
+    ours, tuned = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        truth = expit(1.5 * rng.normal(size=(4000, 30)) - rng.uniform(3, 5, 30))
+        q = expit(2 * logit(truth) + 3)  # too sure
+        y = (rng.random((300, 30)) < truth[:300]).astype(int)
+        tally, law = SetTally(y, np.ones(300), q[:300]), SetTally(np.zeros((3700, 30), int), np.ones(3700), truth[300:])
+        for values, observed in ((ours, False), (tuned, True)):
+            basis, _ = tally.basis(observed)
+            costs = basis.restored(search(FMeasure(), basis).costs)
+            z = SetTally(law.y, law.weights, q[300:]).decide(costs)
+            values.append(float(FMeasure().value_of_sets(law.expected(z))))
+    assert np.mean(ours) > np.mean(tuned) + 0.02
+
+
+def some_tallies():
+    rng = np.random.default_rng(9)
+    p, weights = rng.dirichlet(np.ones(3), 30), rng.uniform(0.5, 2, 30)
+    sequence = np.repeat(np.arange(6), 5)
+    forest, scheme = Forest.chains([3] * 5), Scheme(["B-a", "I-a", "O"])
+    ((_, spans, q),) = law_spans(forest, rng.normal(size=(15, 3)), rng.normal(size=(3, 3)), scheme, 1e-15)
+    tags = np.tile([0, 1, 2], 5)
+    return [
+        (Kappa(), LabelTally(rng.integers(0, 3, 30), 3, weights, p), 1 - np.eye(3)),
+        (FMeasure(), SetTally(rng.integers(0, 2, (30, 3)), weights, p), np.tile(1 - np.eye(2), (3, 1, 1))),
+        (Kappa(), PositionTally(rng.integers(0, 3, 30), 3, np.repeat(weights[:6], 5), p, sequence), 1 - np.eye(3)),
+        (EntityF(), SpanTally.of(forest, tags, scheme, weights[:5], spans, q), np.array([[[0.0, 3.0], [1.0, 0.0]]])),
+    ]
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_an_influence_is_the_slope_in_an_examples_weight(case):
+    metric, tally, costs = some_tallies()[case]
+    z = tally.decide(costs)
+    found = _judge(metric, [(tally, 1.0, costs)])
+    assert found.value == pytest.approx(float(tally.value(metric, tally.confusion(z))))
+    rows = getattr(tally, "sequence", None) if case == 2 else np.arange(len(tally.weights))
+    assert len(found.influences) == len(np.unique(rows))
+    weights = tally.weights.copy()
+    for i in range(3):
+        values = []
+        for step in (1e-5, -1e-5):
+            tally.weights = weights * (1 + step * (rows == i))
+            values.append(float(tally.value(metric, tally.confusion(z))))
+        assert found.influences[i] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
 
 
 # -- every kind of estimator -------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from .knobs import Knob
 from .search import BOUNDS, Promise, grid, is_monotone, least_examples, search, span
 from .steps import Steps
 
+_SOME = 0.05  # share of what can be answered, below which a mean loss says little
 KNOBS = ("auto", "abstain", "parts", "set")
 
 
@@ -290,4 +291,16 @@ class RiskController(Portable, MetaEstimatorMixin, BaseEstimator):
         if not steps.partial:
             cost = float(np.average(steps.at_threshold(first)[0], weights=steps.weights))
             return f"{asked} cannot be promised: the largest answers lose {cost:.4g} on the calibration examples; raise target_level, or give more of these."
-        return f"{asked} cannot be promised at any threshold: too few of the {len(steps)} calibration examples are answered well; raise target_level, or give more of these."
+        ordered = steps.ordered(thresholds)
+        costs, amounts = steps.sums(steps.places(ordered), len(ordered))
+        shares, some = steps.mean_amount(amounts), steps.mean_amount(amounts) >= _SOME
+        if not some.any():
+            return f"{asked} cannot be promised at any threshold: next to nothing is answered; raise target_level."
+        means = costs[some] / amounts[some]
+        if means.min() > promise.level:
+            return f"{asked} cannot be promised at any threshold: answers to {_SOME:.0%} or more of what is asked lose {means.min():.4g} each at least on the calibration examples; raise target_level."
+        most = shares[some][means <= promise.level].max()
+        return (
+            f"{asked} cannot be promised at any threshold: with answers to {most:.0%} of what is asked the {len(steps)} calibration examples have that loss, but "
+            "too few of them to be sure of it; raise target_level, or give more of these."
+        )

@@ -42,7 +42,7 @@ def diagnose(
     Parameters
     ----------
     model : a fitted model, of this library or any classifier with `predict_proba`, bare or inside a pipeline, a search or
-        a FrozenEstimator; or an array of probabilities, then with y=... by name.
+        a FrozenEstimator; or an array of probabilities, then with the labels alone: diagnose(probabilities, y).
     X, y : examples and their labels, as the model's `score` takes them.
     loss : a loss, its name, or a cost matrix; None is the loss that the model was fitted for, elsewhere 0-1.
     costs : costs that differ per example, as `predict` takes them.
@@ -79,11 +79,13 @@ def diagnose(
     >>> p = rng.random(2000)
     >>> y = (rng.random(2000) < p).astype(int)
     >>> sharp = p**3 / (p**3 + (1 - p) ** 3)
-    >>> found = tl.diagnose(np.column_stack([1 - sharp, sharp]), y=y, loss=[[0, 4], [1, 0]])
+    >>> found = tl.diagnose(np.column_stack([1 - sharp, sharp]), y, loss=[[0, 4], [1, 0]])
     >>> bool(found.gap.low > 0)
     True
     """
     check_whole("bins", bins)
+    if y is None and not hasattr(model, "predict"):  # probabilities need no X
+        X, y = None, X
     evidence = read(model, X, y, loss, costs=costs, labels=labels, sample_weight=sample_weight, **params)
     other = None
     if reference is not None:

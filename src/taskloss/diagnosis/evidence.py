@@ -21,6 +21,7 @@ from ..estimators.ranking import Ranker
 from ..estimators.tuned import TunedDecisionCV
 from ..losses.base import Loss
 from ..losses.fbeta import FBeta
+from ..metrics.examples import is_sets
 from ..wrapped import innermost
 
 _FEWEST = 10  # examples
@@ -99,6 +100,8 @@ def _kind(value: Any) -> str:
 
 
 def _of_probabilities(proba: Any, X: Any, y: Any, loss: Any, costs: Any, labels: Any, sample_weight: Any) -> Evidence:
+    if loss is None and is_sets(y):
+        loss = "hamming"  # each label of a set has a probability of its own
     mu, loss, names = moments_of(proba, loss, labels=labels, name="model")
     nameless = labels is None and not hasattr(proba, "columns") and loss.label_names() is None
     first = np.asarray(y, dtype=object).ravel()[:1].tolist()

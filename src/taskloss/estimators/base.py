@@ -37,7 +37,7 @@ from .validation import Judge, hold_out
 
 COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
 _ALPHA = 1e-3  # where none is given and none can be chosen
-_PATH_TOL = 1e-2  # relative gap of the fits by which a penalty is chosen
+_PATH_TOL = 3e-3  # relative gap of the fits by which a penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -131,7 +131,7 @@ class Minimiser:
             kept = Checkpoint(checkpoint, f"a {type(self).__name__} on {hypothesis!r} and labels {_digest(labels)}")
         options = Options(penalties.alpha, self._make_solver(inputs.dtype), start, progress, monitor, kept)
         try:
-            solution = minimise(hypothesis, inputs, risk, options)
+            solution = minimise(*hypothesis.tabulated(inputs), risk, options)
         except Interrupted as interrupt:
             if self.warm_start:
                 keep_solution(interrupt.solution)

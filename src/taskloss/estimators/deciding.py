@@ -127,6 +127,11 @@ class PositionTally(LabelTally):
     def share(self, rows: np.ndarray) -> float:
         return float(self.weights[np.isin(self.sequence, rows)].sum())
 
+    def contributions(self, slope: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Each sequence's part of <slope, confusion>."""
+        _, place = np.unique(self.sequence, return_inverse=True)
+        return np.bincount(place, super().contributions(slope, z))
+
     def take(self, rows: np.ndarray) -> Self:
         some = np.isin(self.sequence, rows)
         return type(self)(self.y[some], self.k, self.weights[some], self.p[some], self.sequence[some])

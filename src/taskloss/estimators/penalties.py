@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis
 from ..objectives import Path, ScoreRisk, objective
 from ..solvers.base import Solver
@@ -17,6 +19,10 @@ _ENOUGH = 3000  # held-out examples at most: folds beyond are not used
 _DECADES = 9  # strengths tried at most, each a tenth of the one before
 _PATIENCE = 2  # strengths in a row without gain after which the path stops
 _GAIN = 1e-4  # least relative decrease of the loss
+_STILL, _CHANGED = (
+    0.01,
+    0.1,
+)  # shares of examples with another loss than a decade before, and than at first, where a path has settled
 _WIDTHS = 3  # bound on the number of factors of four by which a kernel is rescaled
 _SAMPLE = 500  # examples from which the norm of features is estimated
 
@@ -60,7 +66,7 @@ def choose_alpha(
     For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified
     folds (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties,
     warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
-    gain nothing. Weights keep the normalisation of the whole sample,
+    gain nothing, once something is learned, the penalty no longer matters or does significant harm. Weights keep the normalisation of the whole sample,
     as the best strength falls as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies
     in the span of all.
 
@@ -76,6 +82,7 @@ def choose_alpha(
         every = np.arange(risk.n_examples)
         means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(means))
+    hypothesis, inputs = hypothesis.tabulated(inputs, np.float32)  # a path is not that accurate
     folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
     used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
     paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
@@ -86,23 +93,31 @@ def choose_alpha(
         return found[alpha]
 
     weights = np.concatenate([path.weights for path in paths])
-    if alphas is not None:
-        for alpha in alphas.tolist():
-            visit(alpha)
-        return _of(found, weights)
-    first = best = visit(top)
+    with serial_blas():  # held once: to take it costs as much as a step of a small fit
+        if alphas is None:
+            _walk(visit, top, weights)
+        else:
+            for alpha in alphas.tolist():
+                visit(alpha)
+    return _of(found, weights)
+
+
+def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray) -> None:
+    """Visit strengths from the top down, decade by decade, as long as there may be something to gain."""
+    first = best = before = visit(top)
     vain = 0
     for step in range(1, _DECADES):
         losses = visit(top * 10.0**-step)
-        gain = _mean(best - losses, weights)
+        gain, error = _mean(best - losses, weights), _error(losses - best, weights)
         vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
-        worse = -gain > _error(losses - best, weights)
         best = losses if gain > 0 else best
-        # Under strong penalties predictions are constant, so that the loss is flat: stop only after a significant gain.
+        # Under strong penalties predictions are constant, or no better than that, so that the loss is flat: what is in vain
+        # or worse there says nothing, unless it is significantly worse, or the penalty no longer matters.
         learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
-        if learned and (worse or vain >= _PATIENCE):
+        settled = _share(losses != before, weights) < _STILL and _share(losses != first, weights) > _CHANGED
+        before = losses
+        if (learned and -gain > error) or (vain >= _PATIENCE and (learned or settled or -gain > 2 * error)):
             break
-    return _of(found, weights)
 
 
 class _Fold:
@@ -149,6 +164,10 @@ def _folds(n: int, strata: np.ndarray | None) -> np.ndarray:
 
 def _mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(weights @ values / weights.sum())
+
+
+def _share(these: np.ndarray, weights: np.ndarray) -> float:
+    return float(weights @ these / weights.sum())
 
 
 def _error(values: np.ndarray, weights: np.ndarray) -> float:

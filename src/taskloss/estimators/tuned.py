@@ -29,7 +29,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
 
     F over a corpus, balanced accuracy, G-mean, Matthews' correlation, quadratic weighted kappa and the F of entities
     are not means of a loss, but their optimal decisions are those of some loss. That loss is found on held-out or
-    cross-fitted moments, in milliseconds (see `taskloss.metrics`), and decodes the estimator, which is refitted on all
+    cross-fitted moments, in less time than their fits (see `taskloss.metrics`), and decodes the estimator, which is refitted on all
     examples unless it was fitted before.
 
     Parameters
@@ -51,14 +51,19 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     expected_score_ : the cross-validated measure: each fold decided by costs found on the others.
     untuned_score_ : the same for the estimator's own decisions (for spans, those of probability above one half).
     model_score_ : the measure expected under the moments; if far from `expected_score_`, these are badly calibrated.
-    criterion_ : "expected" where the costs maximise the measure expected under the moments, "observed" where that
-        against the known labels, "own" where neither improved on the estimator's own costs.
+    criterion_ : "expected" where the costs maximise the measure expected under the moments (on label sets, recalibrated ones),
+        "observed" where that against the known labels, which must be better by two standard errors, "own" where the estimator's own
+        costs are, by as much.
     estimator_, labels_, classes_, n_features_in_, feature_names_in_.
 
     Notes
     -----
     With C(z) the confusion of decisions z, and m the measure, costs are -dm/dC at a confusion C that is updated until m
     stops increasing: Dinkelbach's iteration for ratios of linear measures, Frank-Wolfe for concave ones.
+
+    The probabilities q of the labels of sets are recalibrated before, logit t = logit c + a e + b, with a label's share c and evidence e =
+    logit q - logit c; one a and b for all labels, from which a label departs as far as its own examples say. Thresholds on t are
+    thresholds on q, which `costs_` are for.
 
     References
     ----------

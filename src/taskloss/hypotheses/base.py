@@ -290,6 +290,12 @@ class Hypothesis(Part):
         """`coordinates` of some rows of the training inputs, at which they may be known already."""
         return self.coordinates(self.piece(inputs, rows))
 
+    def tabulated(self, inputs: Inputs, dtype: Any = np.float64) -> tuple[Hypothesis, Inputs]:
+        """A hypothesis with the same parameters and the same scores on the training inputs, and what it reads of them, of this
+        type, where that makes a fit cheaper; else this one.
+        """
+        return self, inputs
+
     def squared_norms(self, coordinates: Any) -> np.ndarray:
         """The squared norm of the map from theta to one score, for rows in coordinates."""
         raise NotImplementedError

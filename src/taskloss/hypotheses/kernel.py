@@ -13,6 +13,7 @@ from .linear import Linear
 
 _LIMIT = 20_000  # training points whose n x n matrix is still worth its eigendecomposition
 _BLOCK_NUMBERS = 1 << 22  # features in coordinates that are made at one time
+_TABLE_NUMBERS = 1 << 24  # features in coordinates of all training points that are held for a fit
 
 
 class Kernel(Linear):
@@ -199,6 +200,15 @@ class Kernel(Linear):
             z[free] = self.coordinates(inputs[free + rows.start])
         return z
 
+    def tabulated(self, inputs: Inputs, dtype: Any = np.float64) -> tuple[Hypothesis, Inputs]:
+        # Four products with n x n matrices and the kernel's values become two products and none.
+        if self.basis_ is None or inputs is not self.gram_.centres or self.room is not None:
+            return self, inputs
+        if self.basis_.size > _TABLE_NUMBERS:
+            return self, inputs
+        table = self.coordinates_of(inputs, slice(0, len(self.basis_)))
+        return _Coordinates(self.moments_, self.fit_intercept), table.astype(dtype, copy=False)
+
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         return Moments(np.zeros(len(self.moments_)), self.moments_)
 
@@ -213,3 +223,18 @@ class Kernel(Linear):
             return weighted.sum(axis=0), z.T @ weighted
 
         return Moments(*executor.sum(work, row_blocks(inputs, max(256, _BLOCK_NUMBERS // len(self.mean_)))))
+
+
+class _Coordinates(Linear):
+    """A kernel's functions on its training points, whose rows are their features in coordinates; `moments_` are the second ones."""
+
+    def __init__(self, moments_: np.ndarray, fit_intercept: bool):
+        super().__init__(fit_intercept=fit_intercept)
+        self.moments_ = moments_
+
+    @property
+    def whitened(self) -> bool:
+        return True
+
+    def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        return Moments(np.zeros(len(self.moments_)), self.moments_)

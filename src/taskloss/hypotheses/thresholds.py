@@ -51,6 +51,10 @@ class Thresholds(Composed):
     def coordinates(self, inputs: Inputs) -> Any:
         return self._node.coordinates(inputs)
 
+    def tabulated(self, inputs: Inputs, dtype: Any = np.float64) -> tuple[Hypothesis, Inputs]:
+        node, table = self._node.tabulated(inputs, dtype)
+        return (self, inputs) if node is self._node else (self.with_params(node=node), table)
+
     def squared_norms(self, coordinates: Any) -> np.ndarray:
         return self._node.squared_norms(coordinates)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,9 @@ from ..polytopes.hull import Hull
 from ..polytopes.simplex import Simplex
 from ._minimum import least
 from .base import Array, Loss, check_codes, name_array
+
+_KEPT_SIZE = 1 << 12  # entries of a cost matrix up to which its decomposition is kept
+_Stored = tuple[bytes, tuple[int, ...]]
 
 
 class Tabular(Loss):
@@ -114,9 +118,12 @@ class Tabular(Loss):
         matrix, table = self.matrix(), self.table
         if self.canonical:
             return matrix - self.base_constant, self.base_constant
-        design = np.hstack([table, np.ones((len(table), 1))])
-        solution, *_ = np.linalg.lstsq(design, matrix.T, rcond=None)
-        if not np.allclose(design @ solution, matrix.T, atol=1e-8 * max(1.0, np.abs(matrix).max())):
+        if matrix.size <= _KEPT_SIZE:  # a decision on few examples takes less than this does
+            tables = (np.ascontiguousarray(x, dtype=float) for x in (matrix, table))
+            solution = _kept_solution(*((x.tobytes(), x.shape) for x in tables))
+        else:
+            solution = _affine_solution(matrix, table)
+        if solution is None:
             raise ValueError(f"{type(self).__name__} is not affine in this embedding: use embedding='canonical'.")
         psi, constant = solution[:-1].T, solution[-1]
         return psi, float(constant[0]) if np.ptp(constant) < 1e-9 * max(1.0, np.abs(constant).max()) else constant
@@ -387,6 +394,20 @@ class CostMatrix(Tabular):
         if names is not None:
             return names
         return classes if rows == len(classes) else np.arange(rows)
+
+
+def _affine_solution(matrix: np.ndarray, table: np.ndarray) -> np.ndarray | None:
+    """The rows psi' and the constants with matrix = psi table' + constant, or None where there are none."""
+    design = np.hstack([table, np.ones((len(table), 1))])
+    solution = np.linalg.lstsq(design, matrix.T, rcond=None)[0]
+    fits = np.allclose(design @ solution, matrix.T, atol=1e-8 * max(1.0, np.abs(matrix).max()))
+    solution.setflags(write=False)
+    return solution if fits else None
+
+
+@lru_cache(maxsize=32)
+def _kept_solution(matrix: _Stored, table: _Stored) -> np.ndarray | None:
+    return _affine_solution(*(np.frombuffer(data).reshape(shape) for data, shape in (matrix, table)))
 
 
 def _append(classes: np.ndarray, name: Any) -> np.ndarray:

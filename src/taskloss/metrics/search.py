@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import Metric
-from .tallies import Tally, plain_costs
+from .tallies import LabelTally, SetTally, SpanTally, Tally, plain_costs
 
 _MOST = 30  # steps of one ascent
 _STEPS = np.linspace(0, 1, 17)[1:-1]  # of the line search's grid, refined once
+_FINER = np.linspace(-1, 1, 17) / 16
 _ROUNDS = 2  # of coordinate ascent over the prices of outputs
 _PRICED_OUTPUTS = 128  # outputs up to which prices are tuned: the work is cubic in their number
 _GAIN = 1e-7  # least increase of the measure for a step to count
+_MIXED_GAIN = 1e-5  # and for one that mixes decisions: these only lead the way to better unmixed ones
 
 
 class Found(NamedTuple):
@@ -34,7 +36,8 @@ def search(metric: Metric, tally: Tally, observed: bool = False, starts: Sequenc
     ascent, from several starts. The result is the costs of the best unmixed decisions.
 
     observed: use C against the known labels instead of the expected C under the moments. As the moments may then be
-    miscalibrated, a price for each output is tuned as well, by coordinate ascent.
+    miscalibrated, a price for each output is tuned as well, by coordinate ascent. (Label sets have a better way, an isotonic
+    `basis`, on whose expected C all of this is exact.)
     """
     confusion = tally.confusion if observed else tally.expected
     found: Found | None = None
@@ -47,7 +50,8 @@ def search(metric: Metric, tally: Tally, observed: bool = False, starts: Sequenc
         if found is None or one.value > found.value + _GAIN:
             found = one
     assert found is not None
-    found = _priced(metric, tally, found) if observed else found
+    if observed and not isinstance(tally, SetTally):
+        found = _priced(metric, tally, found)
     return found._replace(costs=plain_costs(found.costs))
 
 
@@ -65,13 +69,13 @@ def _ascend(metric: Metric, tally: Tally, confusion: object, costs: np.ndarray) 
         if value > best.value + _GAIN:
             best = Found(-slope, value, gap)
         step, reached = (1.0, value) if value > level + _GAIN else _line_search(metric, tally, here, there)
-        if not reached > level + _GAIN:
+        if not reached > level + (_GAIN if step == 1.0 else _MIXED_GAIN):
             break
         here, level = here + step * (there - here), reached
     return best._replace(gap=max(gap, 0.0))
 
 
-def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
+def _priced(metric: Metric, tally: LabelTally | SpanTally, found: Found) -> Found:
     """Coordinate ascent over the prices of outputs, on the measure against the known labels."""
     costs, value = np.array(found.costs), found.value
     outputs = tally.shape[0]
@@ -92,7 +96,7 @@ def _priced(metric: Metric, tally: Tally, found: Found) -> Found:
 
 
 def _best_price(
-    metric: Metric, tally: Tally, risks: np.ndarray, j: int, here: np.ndarray
+    metric: Metric, tally: LabelTally | SpanTally, risks: np.ndarray, j: int, here: np.ndarray
 ) -> tuple[float, float, np.ndarray]:
     """The price of output j that maximises the measure, the measure and its confusion; by grid search, refined once."""
     between, best = (-np.inf, np.inf), (0.0, -np.inf, here)
@@ -110,15 +114,15 @@ def _best_price(
 
 def _line_search(metric: Metric, tally: Tally, here: np.ndarray, there: np.ndarray) -> tuple[float, float]:
     """The step from here to there that maximises the measure, and the measure."""
-    steps = _STEPS
+    steps, towards = _STEPS, there - here
     best, value = 0.0, -np.inf
-    for width in (1.0, 1 / len(_STEPS)):
-        mixed = here + steps.reshape(-1, *np.ones(here.ndim, dtype=int)) * (there - here)
+    for _ in range(2):
+        mixed = here + steps.reshape(-1, *[1] * here.ndim) * towards
         values = np.asarray(tally.value(metric, mixed))
         i = int(np.argmax(values))
         if values[i] > value:
             best, value = float(steps[i]), float(values[i])
-        steps = np.clip(best + width / len(_STEPS) * np.linspace(-1, 1, 17), 0, 1)
+        steps = np.clip(best + _FINER, 0, 1)
     return best, value
 
 
@@ -135,35 +139,71 @@ def choose(metric: Metric, tally: Tally, folds: np.ndarray, own: np.ndarray) -> 
     """Costs found on all examples, by the criterion with the best cross-validated measure.
 
     The expected confusion has less variance and is the default; the observed one, or the estimator's own costs, must be
-    better by two standard errors (of the jackknife over folds). Where the expected measure is further than that from
-    the observed one, the moments are badly calibrated, and any improvement is enough.
+    better by two standard errors of the difference. The observed one is looked at only where it can matter: where the
+    measure that the moments promise is two standard errors away from the cross-validated one, and where its costs are better by as
+    much on the examples that they were found on, by which they are judged too well.
     """
-    ways = {"expected": False, "observed": True}
     parts = [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in np.unique(folds)]
-    shares = np.array([tally.share(held) for _, held in parts])
-    tables: dict[str, np.ndarray] = {name: np.zeros((len(parts), *tally.shape)) for name in (*ways, "own")}
-    for i, (rest, held) in enumerate(parts):
-        some, other = tally.take(rest), tally.take(held)
-        for name, observed in ways.items():
-            costs = search(metric, some, observed, [own]).costs
-            tables[name][i] = shares[i] * other.confusion(other.decide(costs))
-        tables["own"][i] = shares[i] * other.confusion(other.decide(own))
-    values = {name: metric.number(tally.value(metric, table.sum(0))) for name, table in tables.items()}
-    left = {name: np.asarray(tally.value(metric, np.maximum(t.sum(0) - t, 0.0))) for name, t in tables.items()}
-    by_moments = search(metric, tally, False, [own]).costs
-    claim = float(tally.value(metric, tally.expected(tally.decide(by_moments))))
-    misled = abs(claim - values["expected"]) > 2 * _error(left["expected"])
+    pieces = [(tally.take(rest), tally.take(held), tally.share(held)) for rest, held in parts]
+
+    def validated(observed: bool) -> _Judged:
+        found = [_found(metric, some, observed, own)[0] for some, _, _ in pieces]
+        return _judge(metric, [(other, share, c) for (_, other, share), c in zip(pieces, found, strict=True)])
+
+    by_moments, promised = _found(metric, tally, False, own)
+    costs = {"expected": by_moments, "own": plain_costs(own)}
+    values = {
+        "expected": validated(False),
+        "own": _judge(metric, [(other, share, own) for _, other, share in pieces]),
+    }
+    if values["expected"].is_off(promised):
+        costs["observed"], _ = _found(metric, tally, True, own)
+        here = {name: _judge(metric, [(tally, 1.0, costs[name])]) for name in ("expected", "observed")}
+        if here["observed"].exceeds(here["expected"]):
+            values["observed"] = validated(True)
     chosen = "expected"
     for name in ("observed", "own"):
-        margin = 0.0 if misled else 2 * _error(left[name] - left[chosen])
-        if values[name] > values[chosen] + margin + _GAIN:
+        if name in values and values[name].exceeds(values[chosen]):
             chosen = name
-    costs = by_moments if chosen == "expected" else own
-    costs = search(metric, tally, True, [own]).costs if chosen == "observed" else plain_costs(costs)
-    return Choice(costs, chosen, values[chosen], values["own"])
+    return Choice(costs[chosen], chosen, values[chosen].value, values["own"].value)
 
 
-def _error(left: np.ndarray) -> float:
-    """The jackknife standard error, from the values with one fold left out."""
-    n = len(left)
-    return float(np.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum()))
+def _found(metric: Metric, tally: Tally, observed: bool, own: np.ndarray) -> tuple[np.ndarray, float]:
+    """The costs that a search finds, and its measure; probabilities may be recalibrated for it, the costs are for them as
+    they are.
+    """
+    basis, observed = tally.basis(observed)
+    found = search(metric, basis, observed, [own])
+    return plain_costs(basis.restored(found.costs)), found.value
+
+
+class _Judged(NamedTuple):
+    """A measure of decisions on examples that the search for their costs had not seen, and each example's influence on it.
+
+    To first order the measure is the sum of the influences, so that the standard error of a difference between two
+    measures is the norm of the difference of their influences.
+    """
+
+    value: float
+    influences: np.ndarray
+
+    def exceeds(self, other: _Judged) -> bool:
+        """Whether it is larger by more than two standard errors of the difference."""
+        error = float(np.linalg.norm(self.influences - other.influences))
+        return self.value > other.value + 2 * error + _GAIN
+
+    def is_off(self, promised: float) -> bool:
+        """Whether it is more than two standard errors from what was promised."""
+        return abs(self.value - promised) > 2 * float(np.linalg.norm(self.influences))
+
+
+def _judge(metric: Metric, parts: list[tuple[Tally, float, np.ndarray]]) -> _Judged:
+    """The measure over all (examples, their share of the weight, costs)."""
+    outputs = [tally.decide(costs) for tally, _, costs in parts]
+    tables = [share * tally.confusion(z) for (tally, share, _), z in zip(parts, outputs, strict=True)]
+    table, tally = np.sum(tables, axis=0), parts[0][0]
+    slope = tally.gradient(metric, table)
+    slope = np.where(np.isfinite(slope), slope, 0.0)
+    slope = slope - (slope * table).sum() / table.sum()  # proportions count: equal contributions change nothing
+    influences = [share * tally.contributions(slope, z) for (tally, share, _), z in zip(parts, outputs, strict=True)]
+    return _Judged(metric.number(tally.value(metric, table)), np.concatenate(influences))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,10 @@ from ..losses.spans import Scheme, matches
 from ..polytopes._forest import Forest
 from ..polytopes._spans import Spans, best_spans
 from .examples import Labelled, Sets
+from .recalibrated import Isotonic, Sigmoid
 
-_PRICES = 48  # of an output compared in one grid search
+_PRICES = 48  # of an output compared in one grid search; for many outputs, whose tables are large, as many as make
+_PRICED_CELLS, _FEWEST_PRICES = 480, 16  # this number with the outputs, and these at least
 _THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
 
 Range = tuple[float, float]
@@ -28,13 +31,25 @@ class LabelTally(Labelled):
     def take(self, rows: np.ndarray) -> Self:
         return type(self)(self.y[rows], self.k, self.weights[rows], self.p[rows])
 
+    def basis(self, observed: bool) -> tuple[LabelTally, bool]:
+        """Examples to search on, and whether by their labels."""
+        return self, observed
+
+    def restored(self, costs: np.ndarray) -> np.ndarray:
+        """Costs found on this basis, for the probabilities as they were."""
+        return costs
+
+    def contributions(self, slope: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Each example's part of <slope, confusion>."""
+        return self.weights * slope[z, self.y]
+
     def decide(self, costs: np.ndarray) -> np.ndarray:
         return np.argmin(self.p @ costs.T, axis=1)
 
     def expected(self, z: np.ndarray) -> np.ndarray:
         """The expected confusion of the outputs under the laws."""
-        chosen = sparse.csr_array((self.weights, (z, np.arange(len(z)))), shape=(self.k, len(z)))
-        return np.asarray(chosen @ self.p)
+        chosen = sparse.csr_array((self.weights, z, np.arange(len(z) + 1)), shape=(len(z), self.k))
+        return np.asarray(chosen.T @ self.p)
 
     def risks(self, costs: np.ndarray) -> np.ndarray:
         """The expected cost of each output, to which prices are added."""
@@ -51,7 +66,8 @@ class LabelTally(Labelled):
         runner = np.argmin(risks, axis=1)
         margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
         risks[:, j] = own
-        prices, below = _cut(margins, between)
+        most = min(_PRICES, max(_FEWEST_PRICES, _PRICED_CELLS // self.k))
+        prices, below = _cut(margins, between, most)
         cells = (below * self.k + runner) * self.k + self.y
         parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
         stay = _above(parts)  # weight that keeps output j at each price, by the second-best output
@@ -91,25 +107,43 @@ class SetTally(Sets):
         rows = [[1 - found - true + both, true - both], [found - both, both]]
         return np.maximum(np.stack([np.stack(row, -1) for row in rows], -2), 0.0)
 
-    def risks(self, costs: np.ndarray) -> np.ndarray:
-        gain = costs[:, 1] - costs[:, 0]
-        return gain[:, 0] * (1 - self.q) + gain[:, 1] * self.q
+    def basis(self, observed: bool) -> tuple[SetTally, bool]:
+        """The examples with recalibrated probabilities, by whose expected confusion the search goes.
 
-    def add(self, risks: np.ndarray, j: int, price: float) -> None:
-        risks[:, j] += price
+        A threshold decides alike before and after an increasing map, so that the map costs no decision. Isotonic
+        regression is the map by which the expected confusions of thresholds that matter are the observed ones.
+        """
+        law = (Isotonic if observed else Sigmoid)().fit(self.q, self.y, self.weights)
+        return RecalibratedSetTally(self.y, self.weights, law.fitted, law), False
 
-    def priced(self, risks: np.ndarray, j: int, here: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
-        prices, below = _cut(-risks[:, j], between)
-        parts = np.bincount(below * 2 + self.y[:, j], self.weights, (len(prices) + 1) * 2).reshape(-1, 2)
-        found = _above(parts)
-        tables = np.repeat(here[None], len(prices), axis=0)
-        tables[:, j, 1], tables[:, j, 0] = found, np.maximum(parts.sum(0) - found, 0.0)
-        return prices, tables
+    def restored(self, costs: np.ndarray) -> np.ndarray:
+        return costs
+
+    def contributions(self, slope: np.ndarray, z: np.ndarray) -> np.ndarray:
+        (a, b), (c, d) = np.moveaxis(slope, 0, -1)
+        return self.weights * (a.sum() + z @ (c - a) + self.y @ (b - a) + (z * self.y) @ (d - c - b + a))
 
     def starts(self) -> list[np.ndarray]:
         wrong = np.broadcast_to(1 - np.eye(2), (self.y.shape[1], 2, 2))
         share = np.clip(self.weights @ self.y, 1 / (len(self) + 1), 1 - 1 / (len(self) + 1))
         return [wrong, wrong / np.stack([1 - share, share], -1)[:, None, :]]
+
+
+class RecalibratedSetTally(SetTally):
+    """Label sets whose probabilities were mapped; `restored` gives each label the threshold that decides alike without."""
+
+    def __init__(self, y: np.ndarray, weights: np.ndarray, q: np.ndarray, law: Sigmoid | Isotonic):
+        super().__init__(y, weights, q)
+        self.law = law
+
+    def restored(self, costs: np.ndarray) -> np.ndarray:
+        missed, spurious = costs[:, 0, 1] - costs[:, 1, 1], costs[:, 1, 0] - costs[:, 0, 0]
+        worth = missed + spurious
+        usual = (worth > 0) & (missed >= 0) & (spurious >= 0)  # others are no thresholds above which a label is there
+        cut = self.law.cut(np.where(usual, spurious / np.where(usual, worth, 1.0), 0.5))
+        out = np.zeros_like(costs)
+        out[:, 0, 1], out[:, 1, 0] = worth * (1 - cut), worth * cut
+        return np.where(usual[:, None, None], out, costs)
 
 
 class SpanTally:
@@ -159,6 +193,18 @@ class SpanTally:
         return type(self)(
             spans, self.q[some], self.hit[some], place[self.sequence[some]], self.true[kept], self.weights[kept]
         )
+
+    def basis(self, observed: bool) -> tuple[SpanTally, bool]:
+        return self, observed
+
+    def restored(self, costs: np.ndarray) -> np.ndarray:
+        return costs
+
+    def contributions(self, slope: np.ndarray, z: np.ndarray) -> np.ndarray:
+        kind = self.spans.kind
+        missed, spurious, hit = slope[:, 0, 1], slope[:, 1, 0], slope[:, 1, 1]
+        parts = z * (spurious[kind] + self.hit * (hit - spurious - missed)[kind])
+        return self.weights * (np.bincount(self.sequence, parts, len(self)) + self.true @ missed)
 
     def decide(self, costs: np.ndarray) -> np.ndarray:
         kind = self.spans.kind
@@ -213,19 +259,32 @@ def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
 
 
-def _cut(margins: np.ndarray, between: Range) -> tuple[np.ndarray, np.ndarray]:
+def _cut(margins: np.ndarray, between: Range, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Candidate prices in a range, midpoints of examples' margins, and for each example the number below its margin.
 
     They are denser at both ends, which decide for rare outputs.
     """
     some = np.sort(margins[(margins >= between[0]) & (margins <= between[1])])
-    values = np.unique(some)
-    if len(values) > _PRICES:
-        n = len(some)
-        steps = np.geomspace(1, n, _PRICES // 2).astype(int)
-        values = np.unique(some[np.concatenate([steps - 1, n - steps])])
+    values = some[_changes(some)]
+    if len(values) > most:
+        values = some[_places(len(some), most)]
+        values = values[_changes(values)]
     prices = (values[1:] + values[:-1]) / 2
     return prices, np.searchsorted(prices, margins)
+
+
+def _changes(ordered: np.ndarray) -> np.ndarray:
+    """Where each value of a sorted array comes first."""
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+@lru_cache(maxsize=64)
+def _places(n: int, most: int) -> np.ndarray:
+    """At most so many places among n, denser at both ends."""
+    steps = np.geomspace(1, n, most // 2).astype(int)
+    return np.unique(np.concatenate([steps - 1, n - steps]))
 
 
 def _above(parts: np.ndarray) -> np.ndarray:
