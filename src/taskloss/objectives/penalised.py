@@ -13,7 +13,7 @@ from ..parallel import Executor
 from ..solvers.base import RidgeForm
 from .fused import chain_pass, whole_pass
 from .penalty import Penalised
-from .preconditioners import Preconditioner
+from .preconditioners import Preconditioner, exact_hessian, shared_hessian
 from .ridge import ridge_form
 from .scores import ScoreRisk
 from .stochastic import Chunk
@@ -30,6 +30,9 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
+_MATRIX_WORK = 1 << 22  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
+_STIFF_WORK = 1 << 28  # and where steps without it are many
+_MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 _ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
 
@@ -189,6 +192,35 @@ class PenalisedRisk(Penalised):
             return super().preconditioner(theta, evaluations)
         scale = (np.maximum(found[1], 0) + self.alpha) ** -_ROOT
         return lambda g: scale * g
+
+    # -- the Hessian as a matrix -------------------------------------------------------------------------------------
+
+    @cached_property
+    def matrices_pay(self) -> bool:
+        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+        hypothesis, risk, k = self.hypothesis, self.risk, self.risk.n_scores
+        if not risk.exactly_curved or hypothesis.own is not None or hypothesis.room is not None or self.free is not None:
+            return False
+        weights = hypothesis.rank(self.inputs)
+        order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
+        work = risk.n_rows * (k * (weights + 1) ** 2 if self.separable or hypothesis.shares_weights else order**2)
+        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
+        return order <= largest and work <= most
+
+    def hessian_matrices(self, theta: Array) -> np.ndarray:
+        """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout."""
+        hypothesis, theta = self.hypothesis, self.unflatten(theta)
+        curvature = self.risk.curvature(hypothesis.predict(theta, self.inputs))
+        assert curvature is not None
+        z, fit_intercept = self._coordinates, hypothesis.fit_intercept
+        if hypothesis.shares_weights:
+            return shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
+        return exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+
+    @cached_property
+    def _coordinates(self) -> np.ndarray:
+        z = self.hypothesis.coordinates(self.inputs)
+        return np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
 
     # -- sums --------------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,14 @@ class Rows(ScoreRisk):
         return True
 
     @property
+    def exactly_curved(self) -> bool:
+        return self.surrogate.smooth and self.surrogate.convex and (self.separable or self.n_scores <= _CURVATURE_SIZE)
+
+    @property
+    def stiff(self) -> bool:
+        return self.barrier > 0
+
+    @property
     def smoothness(self) -> float | None:
         return self.surrogate.smoothness
 
