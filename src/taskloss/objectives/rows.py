@@ -234,8 +234,7 @@ class Rows(ScoreRisk):
 
     def _matrices(self, v: Array) -> np.ndarray:
         """The second derivative in each row's scores; where S is not convex, with the absolute values of its eigenvalues."""
-        product = self.surrogate.hessian(v, self.moments(v.dtype))
-        matrices = np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(v.shape[1])], axis=1)
+        matrices = self.surrogate.hessian_matrices(v, self.moments(v.dtype))
         if self.surrogate.convex:
             return matrices
         values, vectors = np.linalg.eigh(matrices)

@@ -11,6 +11,8 @@ from .descent import LBFGS, _Directions, _NewtonDirections, _Search
 class _MatrixDirections(_Directions):
     """Newton's directions, each from the Hessian's matrix, so that the slope along one tells the gap that is left."""
 
+    exact = True
+
     def __init__(self, objective: Objective):
         self.objective = objective
 

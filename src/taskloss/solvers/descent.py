@@ -32,7 +32,8 @@ def dot(a: Array, b: Array) -> np.ndarray:
 class Descent(Solver):
     """theta <- theta + t d until the estimated gap is within tol of the objective's value, column by column.
 
-    The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger.
+    The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger; where directions are exact
+    the model alone.
     """
 
     tol: float
@@ -51,9 +52,10 @@ class Descent(Solver):
                 d = direction(search)
                 slope = dot(search.gradient, d)
                 # Where rounding allows no decrease, earlier ones say nothing of what is left.
-                search.gap = np.maximum(
-                    np.maximum(-slope, 0) / 2, np.where(search.stuck, 0.0, trend.gaps(search.value))
-                ) * (slope != 0)
+                search.gap = np.maximum(-slope, 0) / 2
+                if not direction.exact:
+                    trend_gap = np.where(search.stuck, 0.0, trend.gaps(search.value))
+                    search.gap = np.maximum(search.gap, trend_gap) * (slope != 0)
                 values, gaps = search.of_all("value"), search.of_all("gap")
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
@@ -260,7 +262,12 @@ class _Preconditioner:
 
 
 class _Directions:
-    """The direction at a point of the search, and what it remembers of the points before."""
+    """The direction at a point of the search, and what it remembers of the points before.
+
+    exact: whether it knows all curvature there is, so that its slope alone tells the gap that is left.
+    """
+
+    exact = False
 
     def __init__(self, objective: Objective, every: int):
         self.objective, self.precondition = objective, _Preconditioner(objective, every)
