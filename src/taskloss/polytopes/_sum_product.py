@@ -69,18 +69,20 @@ def _scaled(
     if not (_narrow(low) and _narrow(e)):
         return None
     b, e = np.exp(low), np.exp(e)
-    m, scale, many = np.ones(b.shape), np.ones(len(b)), forest.most_children > 1
-    for level in reversed(forest.levels[1:]):
-        x = b[level]
-        m[level] = x @ e.T if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
-        for nodes in forest.turns(level):
-            parents = forest.parents[nodes]
-            x = b[parents] * m[nodes]
-            scale[nodes] = largest = x.max(axis=1)
-            if not largest.all() or (many and _sinks(x / largest[:, None])):
-                return None
-            b[parents] = x / largest[:, None]
-    if _sinks(b):
+    m, scale, rungs = np.ones(b.shape), np.ones(len(b)), forest.rungs
+    turned = e.T
+    with np.errstate(invalid="ignore"):  # a belief of zeros, found at the end
+        for level, above, turns in reversed(rungs):
+            x = b[level]
+            m[level] = x @ turned if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
+            for nodes, parents in ((level, above),) if turns is None else turns:
+                x = b[parents] * m[nodes]
+                largest = np.maximum.reduce(x, axis=1, keepdims=True)
+                scale[nodes] = largest[:, 0]
+                b[parents] = x = x / largest
+                if turns is not None and (not largest.all() or _sinks(x)):
+                    return None
+    if not scale.all() or _sinks(b):
         return None
     mass = b[forest.roots].sum(axis=1)
     scores = top + np.log(scale)
@@ -88,8 +90,8 @@ def _scaled(
     log_z = np.log(mass) + np.add.reduceat(scores, forest.roots)
     mu, r, inverse = np.empty(b.shape), np.zeros(b.shape), 1 / np.where(m > 0, m, 1.0)
     mu[forest.roots] = b[forest.roots] / mass[:, None]
-    for level in forest.levels[1:]:
-        r[level] = x = mu[forest.parents[level]] * inverse[level]
+    for level, parents, _ in rungs:
+        r[level] = x = mu[parents] * inverse[level]
         mu[level] = b[level] * (x @ e if shared else (x[:, None, :] @ e[forest.edge_of[level]])[:, 0])
     if weights is not None:
         per_node = weights[forest.tree_of, None]
