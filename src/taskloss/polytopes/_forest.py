@@ -10,7 +10,7 @@ tree by tree.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,8 +115,7 @@ class Forest:
         Of a single chain they are slices: on one sentence, lists of one number each would take most of the time.
         """
         if self.chain_length is not None and len(self) == 1:
-            nodes = [slice(i, i + 1) for i in range(self.n_nodes)]
-            return [(below, above, None) for above, below in itertools.pairwise(nodes)]
+            return _ladder(self.n_nodes)
         found: list[tuple[Any, Any, list[tuple[Any, Any]] | None]] = []
         for level in self.levels[1:]:
             turns = None if self.most_children == 1 else [(some, self.parents[some]) for some in self.turns(level)]
@@ -192,6 +191,13 @@ class Forest:
                 f"No assignment of states is allowed on sequence or tree {number}: what is forbidden leaves none, or scores are too large; "
                 "allow more, or scale X."
             )
+
+
+@lru_cache(maxsize=64)
+def _ladder(length: int) -> list[tuple[Any, Any, Any]]:
+    """The rungs of a single chain."""
+    nodes = [slice(i, i + 1) for i in range(length)]
+    return [(below, above, None) for above, below in itertools.pairwise(nodes)]
 
 
 def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:

@@ -68,15 +68,22 @@ def _scaled(
         low, e = unary - top[:, None], pairwise - shift
     if not (_narrow(low) and _narrow(e)):
         return None
+    # A level shrinks beliefs by no more than the spread of scores and raises them to the number of states times itself at the
+    # most: single children are scaled anew only as often as that takes.
+    spread = -(_least(low) + _least(e)) + np.log(unary.shape[1])
+    every = 1 if forest.most_children > 1 else max(1, int(_SPREAD / max(spread, 1.0)))
     b, e = np.exp(low), np.exp(e)
     m, scale, rungs = np.ones(b.shape), np.ones(len(b)), forest.rungs
     turned = e.T
     with np.errstate(invalid="ignore"):  # a belief of zeros, found at the end
-        for level, above, turns in reversed(rungs):
+        for step, (level, above, turns) in enumerate(reversed(rungs), 1):
             x = b[level]
             m[level] = x @ turned if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
             for nodes, parents in ((level, above),) if turns is None else turns:
                 x = b[parents] * m[nodes]
+                if step % every:
+                    b[parents] = x
+                    continue
                 largest = np.maximum.reduce(x, axis=1, keepdims=True)
                 scale[nodes] = largest[:, 0]
                 b[parents] = x = x / largest
@@ -108,6 +115,11 @@ def _scaled(
 def _sinks(b: np.ndarray) -> bool:
     """Whether a belief is so small that its next product could underflow."""
     return bool(((b < _SMALLEST) & (b > 0)).any())
+
+
+def _least(x: np.ndarray) -> float:
+    """The least score of what is not forbidden."""
+    return float(np.min(x, initial=0.0, where=np.isfinite(x)))
 
 
 def _narrow(x: np.ndarray) -> bool:
