@@ -89,9 +89,9 @@ def _scaled(
                 b[parents] = x = x / largest
                 if turns is not None and (not largest.all() or _sinks(x)):
                     return None
-    if not scale.all() or _sinks(b):
-        return None
     mass = b[forest.roots].sum(axis=1)
+    if not (scale.all() and mass.all()) or _sinks(b):
+        return None
     scores = top + np.log(scale)
     scores[forest.children] += np.ravel(shift)  # the table's own maximum, or each edge's
     log_z = np.log(mass) + np.add.reduceat(scores, forest.roots)
