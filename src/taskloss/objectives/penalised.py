@@ -31,7 +31,7 @@ _CALL_ROWS = (
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
 _MATRIX_WORK = 1 << 22  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
-_STIFF_WORK = 1 << 28  # and where steps without it are many
+_STIFF_WORK = 1 << 29  # and where steps without it are many
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 _ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
@@ -203,7 +203,8 @@ class PenalisedRisk(Penalised):
             return False
         weights = hypothesis.rank(self.inputs)
         order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
-        work = risk.n_rows * (k * (weights + 1) ** 2 if self.separable or hypothesis.shares_weights else order**2)
+        alone = self.separable or hypothesis.shares_weights or risk.ordered  # a label sees the thresholds beside it alone
+        work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
         most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most
 

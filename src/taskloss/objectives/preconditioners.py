@@ -21,6 +21,7 @@ Array = Any
 Preconditioner = Callable[[Array], Array]
 
 _RIDGE = 1e-3
+_WIDE = 16  # features from which products for each pair of scores are quicker than one for each pair of features
 _PAIR_NUMBERS = 1 << 18  # products of pairs of features that are made at one time
 _LEAST = 1e-8  # in the place of a penalty of zero, in units of the mean curvature
 
@@ -274,6 +275,8 @@ def exact_hessian(
     if separable or matrices.shape[1] == 1:
         each = matrices if matrices.ndim == 2 else matrices[:, :, 0]
         hessians = np.stack([(z * (weights * each[:, j])[:, None]).T @ z for j in range(each.shape[1])])
+    elif d >= _WIDE:
+        hessians = _by_pairs_of_scores(z, weights, matrices)
     else:
         k = matrices.shape[1]
         sums = np.zeros((k * k, (d + 1) ** 2))
@@ -284,6 +287,18 @@ def exact_hessian(
     for hessian in hessians:
         _add_penalty(hessian, len(hessian) * d // (d + 1), alpha)
     return hessians
+
+
+def _by_pairs_of_scores(z: np.ndarray, weights: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """The Hessian without a penalty, one product for each pair of scores that any row curves together."""
+    k, p = matrices.shape[1], z.shape[1]
+    hessian = np.zeros((p, k, p, k))
+    for i in range(k):
+        for j in range(i, k):
+            each = weights * matrices[:, i, j]
+            if each.any():
+                hessian[:, i, :, j] = hessian[:, j, :, i] = (z * each[:, None]).T @ z
+    return hessian.reshape(1, p * k, p * k)
 
 
 def _add_penalty(hessian: np.ndarray, penalised: int, alpha: float) -> None:

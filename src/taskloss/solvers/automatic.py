@@ -11,7 +11,7 @@ from .descent import LBFGS, _Directions, _NewtonDirections, _Search
 class _MatrixDirections(_Directions):
     """Newton's directions, each from the Hessian's matrix, so that the slope along one tells the gap that is left."""
 
-    exact = True
+    newton = exact = True
 
     def __init__(self, objective: Objective):
         self.objective = objective

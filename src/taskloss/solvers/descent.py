@@ -33,7 +33,7 @@ class Descent(Solver):
     """theta <- theta + t d until the estimated gap is within tol of the objective's value, column by column.
 
     The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger; where directions are exact
-    the model alone.
+    and the last step was whole, the model alone.
     """
 
     tol: float
@@ -51,11 +51,10 @@ class Descent(Solver):
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                # Where rounding allows no decrease, earlier ones say nothing of what is left.
-                search.gap = np.maximum(-slope, 0) / 2
-                if not direction.exact:
-                    trend_gap = np.where(search.stuck, 0.0, trend.gaps(search.value))
-                    search.gap = np.maximum(search.gap, trend_gap) * (slope != 0)
+                # Exact directions are doubted only where the model behind them did not hold for a whole step, and where rounding allows
+                # no decrease, earlier ones say nothing of what is left.
+                doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
+                search.gap = np.maximum(np.maximum(-slope, 0) / 2, trend.gaps(search.value) * doubted) * (slope != 0)
                 values, gaps = search.of_all("value"), search.of_all("gap")
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
@@ -78,7 +77,8 @@ class Descent(Solver):
                     trend.keep(live)
                     d, slope, done = d[:, live], slope[live], done[live]
                 stuck = search.stuck.copy()
-                if not search.step(d, np.where(done | stuck, 0.0, slope)) and (search.stuck == stuck).all():
+                moved = search.step(d, np.where(done | stuck, 0.0, slope), direction.newton)
+                if not moved and (search.stuck == stuck).all():
                     status = Status.STALLED
                     break
         except KeyboardInterrupt as interrupt:
@@ -176,8 +176,11 @@ class _Search:
         value[columns], gradient[:, columns] = part.value_and_gradient(np.ascontiguousarray(trial[:, columns]))
         return value, gradient
 
-    def step(self, d: Array, slope: np.ndarray) -> bool:
+    def step(self, d: Array, slope: np.ndarray, newton: bool = False) -> bool:
         """Move along d by a step that decreases each column and flattens its slope; False where none does.
+
+        Newton's directions need no changes of the gradient that tell of curvature, so that any decrease will do: to go on until
+        the slope is flat would lead right up to a barrier.
 
         For a convex function the slope along d grows with the step: negative slopes bracket the minimiser from below
         and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
@@ -199,7 +202,7 @@ class _Search:
             with np.errstate(invalid="ignore"):
                 new_slope = dot(gradient, d)
                 decreases = value <= self.value + 1e-4 * t * slope + noise
-                flat = np.abs(new_slope) <= 0.9 * np.abs(slope) + noise
+                flat = newton | (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
             accept = (decreases & flat) | (t == 0) | exhausted
             if accept.all():
                 break
@@ -264,10 +267,10 @@ class _Preconditioner:
 class _Directions:
     """The direction at a point of the search, and what it remembers of the points before.
 
-    exact: whether it knows all curvature there is, so that its slope alone tells the gap that is left.
+    newton: whether it is made of the Hessian. exact: whether so without error, so that its slope alone tells the gap that is left.
     """
 
-    exact = False
+    newton = exact = False
 
     def __init__(self, objective: Objective, every: int):
         self.objective, self.precondition = objective, _Preconditioner(objective, every)
@@ -324,6 +327,8 @@ class LBFGS(Descent):
 
 
 class _NewtonDirections(_Directions):
+    newton = True
+
     def __init__(self, objective: Objective, tol: float, max_inner: int):
         super().__init__(objective, 2)
         self.tol, self.max_inner = tol, max_inner
@@ -348,11 +353,11 @@ class _NewtonDirections(_Directions):
             np.minimum(0.25, np.sqrt(size / self.first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
         )
         d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
-        for _ in range(self.max_inner):
+        for inner in range(self.max_inner):
             hp = product(p)
             self.products += 1
             curvature = dot(p, hp)
-            live = (curvature > 0) & (size > target)
+            live = (curvature > 0) & ((size > target) | (inner == 0))  # a preconditioner that is wrong here must not end the search
             if not live.any():
                 break
             t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
