@@ -10,7 +10,7 @@ import numpy as np
 
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..parallel import Executor
-from ..solvers.base import RidgeForm
+from ..solvers.base import RidgeForm, Sides
 from .fused import chain_pass, whole_pass
 from .penalty import Penalised
 from .preconditioners import Preconditioner, exact_hessian, shared_hessian
@@ -72,6 +72,7 @@ class PenalisedRisk(Penalised):
         self.executor = Executor.for_work(size) if executor is None else executor
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
+        self._matrices_at: tuple[Array, Any] = (None, None)
         self.single = False  # whether compiled passes may compute in single precision
         whole = here and not part
         shape = self.start.shape if whole else ()
@@ -100,13 +101,14 @@ class PenalisedRisk(Penalised):
 
     def with_alpha(self, alpha: float) -> Self:
         other = super().with_alpha(alpha)
-        other.pieces = self.pieces
+        other.pieces, other._matrices_at = self.pieces, (None, None)
         return other
 
     def columns(self, some: np.ndarray) -> Self | None:
         if not self.separable:
             return None
         other = super().with_alpha(self.alpha)
+        other._matrices_at = None, None
         share = len(some) / self.risk.n_scores
         other.__dict__ |= {"risk": self._of(self.risk, some), "constant": self.constant * share}
         other.pieces = []
@@ -209,14 +211,32 @@ class PenalisedRisk(Penalised):
         return order <= largest and work <= most
 
     def hessian_matrices(self, theta: Array) -> np.ndarray:
-        """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout."""
-        hypothesis, theta = self.hypothesis, self.unflatten(theta)
-        curvature = self.risk.curvature(hypothesis.predict(theta, self.inputs))
+        """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout; the last answer is kept."""
+        if self._matrices_at[0] is theta:
+            return self._matrices_at[1]
+        hypothesis = self.hypothesis
+        curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
         assert curvature is not None
         z, fit_intercept = self._coordinates, hypothesis.fit_intercept
         if hypothesis.shares_weights:
-            return shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
-        return exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+            found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
+        else:
+            found = exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+        self._matrices_at = theta, found
+        return found
+
+    def sides(self, theta: Array, gradient: Array) -> Sides | None:
+        """From the matrices, where these pay: then the turn of the gradient is known, too."""
+        if not self.matrices_pay or self.alpha == 0:
+            return super().sides(theta, gradient)
+        bare = np.flatnonzero(self._bare[:, 0])
+        hessians, slopes = self.hessian_matrices(theta), gradient[bare].T
+        step = np.zeros_like(gradient)
+        solved = np.linalg.solve(hessians[:, bare[:, None], bare], slopes[:, :, None])[:, :, 0]
+        step[bare] = -solved.T
+        turn = np.einsum("bpq,bq->bp", hessians[:, :, bare], solved)
+        turn[:, bare] = 0.0
+        return Sides(step, np.maximum((slopes * solved).sum(1), 0.0), np.sqrt((turn**2).sum(1)))
 
     @cached_property
     def _coordinates(self) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT, second_moments_pay
 from ..parallel import Executor
+from ..solvers.base import Sides
 from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .scores import Curvature, ScoreRisk
 
@@ -173,6 +174,63 @@ class Penalised(ABC):
 
     def _coefficients(self, theta: Array) -> Array:
         return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
+
+    # -- how far from the minimum ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _bare(self) -> np.ndarray:
+        """1 on what is not penalised, in the solver's layout or for all its columns at once."""
+        all_alike = self.separable and self.free is None
+        return 1.0 - (self.penalised if all_alike else self.flatten(np.broadcast_to(self.penalised, self.start.shape)))
+
+    def sides(self, theta: Array, gradient: Array) -> Sides | None:
+        """Newton's step in what is not penalised; None where no bound on the gap is known.
+
+        The curvature is that of some thousands of rows. With the second derivative C of a row x, the Hessian in what is penalised is at
+        most the sum of trace(C) |x|^2, and the step turns the gradient there by no more than the root of that times the decrement
+        (Cauchy and Schwarz in the Hessian's inner product).
+        """
+        if self.alpha == 0 or not self.risk.convex:
+            return None
+        step, zero = self._bare * gradient, np.zeros(gradient.shape[1])
+        if not step.any():
+            return Sides(step, zero, zero)
+        if not self.risk.exactly_curved:
+            return None
+        inputs, curvature = self._curvature(self.unflatten(theta), _SAMPLE_ROWS)
+        assert curvature is not None
+        weights, matrices = curvature  # of as many scores as there are such parameters
+        places = np.flatnonzero(self._bare)
+        slopes = gradient[places].ravel()
+        total = np.tensordot(weights, matrices, 1)
+        if total.ndim == 1:
+            solved = np.where(total > 0, slopes / np.where(total > 0, total, 1.0), 0.0)
+            lost = (total <= 0) & (slopes != 0)
+        else:
+            solved = np.linalg.pinv(total, hermitian=True, rcond=1e-10) @ slopes
+            lost = np.zeros(1, dtype=bool)
+        step[places] = -solved.reshape(step[places].shape)
+        each = matrices if matrices.ndim == 2 else np.einsum("nii->ni", matrices)
+        if self.hypothesis.shares_weights:
+            each = (matrices if matrices.ndim == 2 else matrices.sum(2)).sum(1, keepdims=True)
+        largest = (weights * self.hypothesis.squared_norms(self.hypothesis.coordinates(inputs))) @ each + self.alpha
+        gain = np.maximum(slopes * solved, 0.0)
+        if not self.separable:
+            gain, largest = np.array([gain.sum()]), np.array([largest.sum()])
+        gain = np.where(lost, np.inf, gain)
+        return Sides(step, gain, np.sqrt(largest * gain))
+
+    def slack(self, gradient: Array) -> np.ndarray:
+        """`certified` as it were if nothing were left in what is not penalised."""
+        zero = np.zeros(gradient.shape[1])
+        known = self.alpha > 0 and self.risk.convex
+        return self.certified(gradient, Sides(gradient, zero, zero)) if known else zero + np.inf
+
+    def certified(self, gradient: Array, sides: Sides) -> np.ndarray:
+        """A bound on f - min f of each problem, from its gradient: |g|^2 / (2 alpha) once the rest is minimised over."""
+        along = gradient * (1.0 - self._bare)
+        norm = np.sqrt(np.einsum("pb,pb->b", along, along)) + sides.bend
+        return norm**2 / (2 * self.alpha) + sides.decrement / 2
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 
