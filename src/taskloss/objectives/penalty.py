@@ -18,6 +18,7 @@ from .scores import Curvature, ScoreRisk
 
 Array = Any
 
+_ROUNDING = 1e-14  # slopes, of weights that sum to one, that are none
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
 _LOOK_ROWS = 256  # rows that tell whether it varies at all
@@ -193,10 +194,10 @@ class Penalised(ABC):
         if self.alpha == 0 or not self.risk.convex:
             return None
         step, zero = self._bare * gradient, np.zeros(gradient.shape[1])
-        if not step.any():
+        if np.abs(step).max(initial=0.0) <= _ROUNDING:  # as of scores that may all grow alike
             return Sides(step, zero, zero)
         if not self.risk.exactly_curved:
-            return None
+            return self._one_side(theta, step) if self._bare.sum() == 1 and self.risk.smooth else None
         inputs, curvature = self._curvature(self.unflatten(theta), _SAMPLE_ROWS)
         assert curvature is not None
         weights, matrices = curvature  # of as many scores as there are such parameters
@@ -216,9 +217,18 @@ class Penalised(ABC):
         largest = (weights * self.hypothesis.squared_norms(self.hypothesis.coordinates(inputs))) @ each + self.alpha
         gain = np.maximum(slopes * solved, 0.0)
         if not self.separable:
-            gain, largest = np.array([gain.sum()]), np.array([largest.sum()])
+            gain, largest, lost = np.array([gain.sum()]), np.array([largest.sum()]), lost.any(keepdims=True)
         gain = np.where(lost, np.inf, gain)
         return Sides(step, gain, np.sqrt(largest * gain))
+
+    def _one_side(self, theta: Array, slopes: Array) -> Sides:
+        """`sides` of a single parameter that is not penalised, from one product with the Hessian."""
+        bent = self.hessian(theta)(self._bare)
+        own, slope = (float((self._bare * part).sum()) for part in (bent, slopes))
+        if own <= 0:
+            return Sides(slopes, np.array([np.inf]), np.array([np.inf]))
+        turn = np.linalg.norm(bent * (1 - self._bare)) * abs(slope) / own
+        return Sides(-slopes / own, np.array([slope**2 / own]), np.array([turn]))
 
     def slack(self, gradient: Array) -> np.ndarray:
         """`certified` as it were if nothing were left in what is not penalised."""

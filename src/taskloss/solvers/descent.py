@@ -175,6 +175,9 @@ class _Search:
         part = _part(self.objective, columns)
         if part is None:
             return False
+        leave = np.isinf(self.bound)
+        leave[columns] = False
+        self.certify(leave)
         kept: dict[str, object] = {"objective": part, "here": self.here[columns]}
         kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap", "bound")}
         for name in ("value", "gap", "bound", "polishes", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
