@@ -96,12 +96,17 @@ def _by_unique_entry(positions: list[Any]) -> _Entries | None:
     index: dict[Any, int] = {}
     names, values = np.empty(len(code), dtype=np.int64), np.empty(len(code))
     for i, entry in enumerate(code):
-        if not isinstance(entry[0] if mappings else entry, str):  # 1 and True are equal, their words are not
-            return None
-        told = _named(dict([entry]) if mappings else [entry])
-        if len(told) != 1:
-            return None
-        name, values[i] = told[0]
+        key, value = entry if mappings else (entry, 1.0)
+        kind = type(value)
+        if type(key) is str and (kind is float or kind is int):
+            name, values[i] = key, value
+        elif type(key) is str and kind is str:
+            name, values[i] = f"{key}={value}", 1.0
+        else:
+            told = _named(dict([entry]) if mappings else [entry])
+            if len(told) != 1 or not isinstance(key, str):  # 1 and True are equal, their words are not
+                return None
+            name, values[i] = told[0]
         names[i] = index.setdefault(name, len(index))
     return _Entries(names[which], values[which], list(index), lengths)
 

@@ -137,7 +137,8 @@ class SequenceReader:
 
     def _check(self, rows: Any) -> Any:
         if sparse.issparse(rows):
-            rows = sparse.csr_matrix(rows, dtype=np.float64)
+            if type(rows) is not sparse.csr_matrix or rows.dtype != np.float64:
+                rows = sparse.csr_matrix(rows, dtype=np.float64)
             values = rows.data
         else:
             rows = values = np.ascontiguousarray(rows, dtype=np.float64)

@@ -178,8 +178,7 @@ class Minimiser:
             solver = Solver.resolve(self.solver)
             check_hyperparameters(solver)
             return solver
-        # One choice for all: with its preconditioner L-BFGS needs few passes on dense data; Newton may win on sparse.
-        solver = Solver.resolve("lbfgs" if self.solver == "auto" else self.solver)
+        solver = Solver.resolve(self.solver)
         floor = 1e-6 if dtype == np.float32 else 0.0  # finer than that, single precision is noise
         return solver.within(max(self.tol, floor), self.max_iter)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..parallel import Executor
-from ..solvers.base import RidgeForm
+from ..solvers.base import RidgeForm, Sides
 from .fused import chain_pass, whole_pass
 from .penalty import _MANY_STEPS, Penalised
-from .preconditioners import Preconditioner
+from .preconditioners import Preconditioner, exact_hessian, shared_hessian
 from .ridge import ridge_form
 from .scores import ScoreRisk
 from .stochastic import Chunk
@@ -30,6 +30,9 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
+_MATRIX_WORK = 1 << 22  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
+_STIFF_WORK = 1 << 29  # and where steps without it are many
+_MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 _ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
 
@@ -69,6 +72,7 @@ class PenalisedRisk(Penalised):
         self.executor = Executor.for_work(size) if executor is None else executor
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
+        self._matrices_at: tuple[Array, Any] = (None, None)
         self.single = False  # whether compiled passes may compute in single precision
         whole = here and not part
         shape = self.start.shape if whole else ()
@@ -97,13 +101,14 @@ class PenalisedRisk(Penalised):
 
     def with_alpha(self, alpha: float) -> Self:
         other = super().with_alpha(alpha)
-        other.pieces = self.pieces
+        other.pieces, other._matrices_at = self.pieces, (None, None)
         return other
 
     def columns(self, some: np.ndarray) -> Self | None:
         if not self.separable:
             return None
         other = super().with_alpha(self.alpha)
+        other._matrices_at = None, None
         share = len(some) / self.risk.n_scores
         other.__dict__ |= {"risk": self._of(self.risk, some), "constant": self.constant * share}
         other.pieces = []
@@ -189,6 +194,54 @@ class PenalisedRisk(Penalised):
             return super().preconditioner(theta, evaluations)
         scale = (np.maximum(found[1], 0) + self.alpha) ** -_ROOT
         return lambda g: scale * g
+
+    # -- the Hessian as a matrix -------------------------------------------------------------------------------------
+
+    @cached_property
+    def matrices_pay(self) -> bool:
+        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+        hypothesis, risk, k = self.hypothesis, self.risk, self.risk.n_scores
+        if not risk.exactly_curved or hypothesis.own is not None or hypothesis.room is not None or self.free is not None:
+            return False
+        weights = hypothesis.rank(self.inputs)
+        order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
+        alone = self.separable or hypothesis.shares_weights or risk.ordered  # a label sees the thresholds beside it alone
+        work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
+        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
+        return order <= largest and work <= most
+
+    def hessian_matrices(self, theta: Array) -> np.ndarray:
+        """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout; the last answer is kept."""
+        if self._matrices_at[0] is theta:
+            return self._matrices_at[1]
+        hypothesis = self.hypothesis
+        curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
+        assert curvature is not None
+        z, fit_intercept = self._coordinates, hypothesis.fit_intercept
+        if hypothesis.shares_weights:
+            found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
+        else:
+            found = exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+        self._matrices_at = theta, found
+        return found
+
+    def sides(self, theta: Array, gradient: Array) -> Sides | None:
+        """From the matrices, where these pay: then the turn of the gradient is known, too."""
+        if not self.matrices_pay or self.alpha == 0:
+            return super().sides(theta, gradient)
+        bare = np.flatnonzero(self._bare[:, 0])
+        hessians, slopes = self.hessian_matrices(theta), gradient[bare].T
+        step = np.zeros_like(gradient)
+        solved = np.linalg.solve(hessians[:, bare[:, None], bare], slopes[:, :, None])[:, :, 0]
+        step[bare] = -solved.T
+        turn = np.einsum("bpq,bq->bp", hessians[:, :, bare], solved)
+        turn[:, bare] = 0.0
+        return Sides(step, np.maximum((slopes * solved).sum(1), 0.0), np.sqrt((turn**2).sum(1)))
+
+    @cached_property
+    def _coordinates(self) -> np.ndarray:
+        z = self.hypothesis.coordinates(self.inputs)
+        return np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
 
     # -- sums --------------------------------------------------------------------------------------------------------
 

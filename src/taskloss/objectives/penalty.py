@@ -12,6 +12,7 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT, second_moments_pay
 from ..parallel import Executor
+from ..solvers.base import Sides
 from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .scores import Curvature, ScoreRisk
 
@@ -20,6 +21,7 @@ Array = Any
 # Where the preconditioner knows all pairs of features, steps from before it was last made know less than it does; a weaker one leaves
 # the curvature to steps, and 80 take half of the passes of ten over texts.
 _FEW_STEPS, _MANY_STEPS = 10, 80
+_ROUNDING = 1e-14  # slopes, of weights that sum to one, that are none
 _SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
 _SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
 _LOOK_ROWS = 256  # rows that tell whether it varies at all
@@ -177,6 +179,72 @@ class Penalised(ABC):
 
     def _coefficients(self, theta: Array) -> Array:
         return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
+
+    # -- how far from the minimum ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _bare(self) -> np.ndarray:
+        """1 on what is not penalised, in the solver's layout or for all its columns at once."""
+        all_alike = self.separable and self.free is None
+        return 1.0 - (self.penalised if all_alike else self.flatten(np.broadcast_to(self.penalised, self.start.shape)))
+
+    def sides(self, theta: Array, gradient: Array) -> Sides | None:
+        """Newton's step in what is not penalised; None where no bound on the gap is known.
+
+        The curvature is that of some thousands of rows. With the second derivative C of a row x, the Hessian in what is penalised is at
+        most the sum of trace(C) |x|^2, and the step turns the gradient there by no more than the root of that times the decrement
+        (Cauchy and Schwarz in the Hessian's inner product).
+        """
+        if self.alpha == 0 or not self.risk.convex:
+            return None
+        step, zero = self._bare * gradient, np.zeros(gradient.shape[1])
+        if np.abs(step).max(initial=0.0) <= _ROUNDING:  # as of scores that may all grow alike
+            return Sides(step, zero, zero)
+        if not self.risk.exactly_curved:
+            return self._one_side(theta, step) if self._bare.sum() == 1 and self.risk.smooth else None
+        inputs, curvature = self._curvature(self.unflatten(theta), _SAMPLE_ROWS)
+        assert curvature is not None
+        weights, matrices = curvature  # of as many scores as there are such parameters
+        places = np.flatnonzero(self._bare)
+        slopes = gradient[places].ravel()
+        total = np.tensordot(weights, matrices, 1)
+        if total.ndim == 1:
+            solved = np.where(total > 0, slopes / np.where(total > 0, total, 1.0), 0.0)
+            lost = (total <= 0) & (slopes != 0)
+        else:
+            solved = np.linalg.pinv(total, hermitian=True, rcond=1e-10) @ slopes
+            lost = np.zeros(1, dtype=bool)
+        step[places] = -solved.reshape(step[places].shape)
+        each = matrices if matrices.ndim == 2 else np.einsum("nii->ni", matrices)
+        if self.hypothesis.shares_weights:
+            each = (matrices if matrices.ndim == 2 else matrices.sum(2)).sum(1, keepdims=True)
+        largest = (weights * self.hypothesis.squared_norms(self.hypothesis.coordinates(inputs))) @ each + self.alpha
+        gain = np.maximum(slopes * solved, 0.0)
+        if not self.separable:
+            gain, largest, lost = np.array([gain.sum()]), np.array([largest.sum()]), lost.any(keepdims=True)
+        gain = np.where(lost, np.inf, gain)
+        return Sides(step, gain, np.sqrt(largest * gain))
+
+    def _one_side(self, theta: Array, slopes: Array) -> Sides:
+        """`sides` of a single parameter that is not penalised, from one product with the Hessian."""
+        bent = self.hessian(theta)(self._bare)
+        own, slope = (float((self._bare * part).sum()) for part in (bent, slopes))
+        if own <= 0:
+            return Sides(slopes, np.array([np.inf]), np.array([np.inf]))
+        turn = np.linalg.norm(bent * (1 - self._bare)) * abs(slope) / own
+        return Sides(-slopes / own, np.array([slope**2 / own]), np.array([turn]))
+
+    def slack(self, gradient: Array) -> np.ndarray:
+        """`certified` as it were if nothing were left in what is not penalised."""
+        zero = np.zeros(gradient.shape[1])
+        known = self.alpha > 0 and self.risk.convex
+        return self.certified(gradient, Sides(gradient, zero, zero)) if known else zero + np.inf
+
+    def certified(self, gradient: Array, sides: Sides) -> np.ndarray:
+        """A bound on f - min f of each problem, from its gradient: |g|^2 / (2 alpha) once the rest is minimised over."""
+        along = gradient * (1.0 - self._bare)
+        norm = np.sqrt(np.einsum("pb,pb->b", along, along)) + sides.bend
+        return norm**2 / (2 * self.alpha) + sides.decrement / 2
 
     # -- the preconditioner ------------------------------------------------------------------------------------------
 

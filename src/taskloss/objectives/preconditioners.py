@@ -21,6 +21,8 @@ Array = Any
 Preconditioner = Callable[[Array], Array]
 
 _RIDGE = 1e-3
+_WIDE = 16  # features from which products for each pair of scores are quicker than one for each pair of features
+_PAIR_NUMBERS = 1 << 18  # products of pairs of features that are made at one time
 _LEAST = 1e-8  # in the place of a penalty of zero, in units of the mean curvature
 
 
@@ -230,21 +232,9 @@ def block_diagonal(
 def _shared_block(
     z: np.ndarray, weights: np.ndarray, matrices: np.ndarray, alpha: float, fit_intercept: bool
 ) -> Preconditioner:
-    """The inverse Hessian for one function u and k thresholds: second derivatives 1'C1, C1 and C of the scores u + b."""
-    full = matrices if matrices.ndim == 3 else matrices[:, :, None] * np.eye(matrices.shape[1])
-    d, k = z.shape[1] - 1, full.shape[1]
-    across = weights[:, None] * full.sum(axis=2)
-    if not fit_intercept:  # thresholds that stay at zero
-        full = np.eye(k) + np.zeros((len(z), 1, 1))
-    rows = z[:, :d] * np.sqrt(np.maximum(across.sum(axis=1), 0.0))[:, None]
-    hessian = np.empty((d + k, d + k))
-    hessian[:d, :d] = rows.T @ rows
-    hessian[:d, d:] = z[:, :d].T @ across if fit_intercept else 0.0
-    hessian[d:, :d] = hessian[:d, d:].T
-    hessian[d:, d:] = np.tensordot(weights, full, 1)
-    diagonal = hessian.reshape(-1)[:: d + k + 1]
-    diagonal[:d] += alpha
-    diagonal[d:] += 1e-10 * diagonal[d:].sum()
+    """The inverse Hessian for one function u and k thresholds."""
+    hessian = shared_hessian(z[:, :-1], weights, matrices, alpha, fit_intercept)
+    d = z.shape[1] - 1
     factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
 
     def apply(g: Array) -> Array:
@@ -254,6 +244,68 @@ def _shared_block(
         return out
 
     return apply
+
+
+def shared_hessian(
+    z: np.ndarray, weights: np.ndarray, matrices: np.ndarray, alpha: float, fit_intercept: bool
+) -> np.ndarray:
+    """The Hessian for one function u and k thresholds: second derivatives 1'C1, C1 and C of the scores u + b."""
+    full = matrices if matrices.ndim == 3 else matrices[:, :, None] * np.eye(matrices.shape[1])
+    d, k = z.shape[1], full.shape[1]
+    across = weights[:, None] * full.sum(axis=2)
+    if not fit_intercept:  # thresholds that stay at zero
+        full = np.eye(k) + np.zeros((len(z), 1, 1))
+    hessian = np.empty((d + k, d + k))
+    # a product of a matrix with its own transpose takes BLAS half of the time of another
+    rows = z * np.sqrt(np.maximum(across.sum(axis=1), 0.0))[:, None]
+    hessian[:d, :d] = rows.T @ rows
+    hessian[:d, d:] = z.T @ across if fit_intercept else 0.0
+    hessian[d:, :d] = hessian[:d, d:].T
+    hessian[d:, d:] = np.tensordot(weights, full, 1)
+    _add_penalty(hessian, d, alpha)
+    return hessian
+
+
+def exact_hessian(
+    z: np.ndarray, curvature: Curvature, alpha: float, separable: bool, fit_intercept: bool
+) -> np.ndarray:
+    """The Hessians of independent problems, (problems, parameters, parameters), of features z (n, d) that each score weighs for itself."""
+    (weights, matrices), (n, d) = curvature, z.shape
+    z = np.column_stack([z, np.full(n, float(fit_intercept))])
+    if separable or matrices.shape[1] == 1:
+        each = matrices if matrices.ndim == 2 else matrices[:, :, 0]
+        hessians = np.stack([(z * (weights * each[:, j])[:, None]).T @ z for j in range(each.shape[1])])
+    elif d >= _WIDE:
+        hessians = _by_pairs_of_scores(z, weights, matrices)
+    else:
+        k = matrices.shape[1]
+        sums = np.zeros((k * k, (d + 1) ** 2))
+        for rows in row_blocks(z, max(64, _PAIR_NUMBERS // (d + 1) ** 2)):
+            pairs = (z[rows, :, None] * z[rows, None, :]).reshape(-1, (d + 1) ** 2)
+            sums += (matrices[rows].reshape(-1, k * k) * weights[rows, None]).T @ pairs
+        hessians = sums.reshape(k, k, d + 1, d + 1).transpose(2, 0, 3, 1).reshape(1, (d + 1) * k, (d + 1) * k)
+    for hessian in hessians:
+        _add_penalty(hessian, len(hessian) * d // (d + 1), alpha)
+    return hessians
+
+
+def _by_pairs_of_scores(z: np.ndarray, weights: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """The Hessian without a penalty, one product for each pair of scores that any row curves together."""
+    k, p = matrices.shape[1], z.shape[1]
+    hessian = np.zeros((p, k, p, k))
+    for i in range(k):
+        for j in range(i, k):
+            each = weights * matrices[:, i, j]
+            if each.any():
+                hessian[:, i, :, j] = hessian[:, j, :, i] = (z * each[:, None]).T @ z
+    return hessian.reshape(1, p * k, p * k)
+
+
+def _add_penalty(hessian: np.ndarray, penalised: int, alpha: float) -> None:
+    """Add alpha on the first parameters, and to the rest a little, since the risk need not see all of their directions."""
+    diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
+    diagonal[penalised:] += 1e-10 * (diagonal[penalised:].sum() + (alpha or 1.0))
+    diagonal[:penalised] += alpha if alpha else 1e-10 * diagonal.mean()
 
 
 def _cholesky(hessian: np.ndarray, alpha: float, fit_intercept: bool) -> Any:

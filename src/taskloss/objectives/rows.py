@@ -74,6 +74,14 @@ class Rows(ScoreRisk):
         return True
 
     @property
+    def exactly_curved(self) -> bool:
+        return self.surrogate.smooth and self.surrogate.convex and (self.separable or self.n_scores <= _CURVATURE_SIZE)
+
+    @property
+    def stiff(self) -> bool:
+        return self.barrier > 0
+
+    @property
     def smoothness(self) -> float | None:
         return self.surrogate.smoothness
 
@@ -226,8 +234,7 @@ class Rows(ScoreRisk):
 
     def _matrices(self, v: Array) -> np.ndarray:
         """The second derivative in each row's scores; where S is not convex, with the absolute values of its eigenvalues."""
-        product = self.surrogate.hessian(v, self.moments(v.dtype))
-        matrices = np.stack([product(np.broadcast_to(e, v.shape)) for e in np.eye(v.shape[1])], axis=1)
+        matrices = self.surrogate.hessian_matrices(v, self.moments(v.dtype))
         if self.surrogate.convex:
             return matrices
         values, vectors = np.linalg.eigh(matrices)

@@ -100,6 +100,16 @@ class ScoreRisk(ABC):
         return False
 
     @property
+    def exactly_curved(self) -> bool:
+        """Whether `curvature` has all second derivatives there are, and no estimate."""
+        return False
+
+    @property
+    def stiff(self) -> bool:
+        """Whether curvature is so far from even, as near a barrier, that steps which know it are worth more than they cost."""
+        return False
+
+    @property
     def smoothness(self) -> float | None:
         """A Lipschitz constant of the gradient of an example's S in its scores; None where there is none."""
         return None

@@ -10,7 +10,7 @@ tree by tree.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +109,20 @@ class Forest:
         return None if same is None or (self.parents[self.children] != self.children - 1).any() else int(same)
 
     @cached_property
+    def rungs(self) -> list[tuple[Any, Any, list[tuple[Any, Any]] | None]]:
+        """For each level below the roots its nodes, their parents, and where siblings must take turns those of each turn.
+
+        Of a single chain they are slices: on one sentence, lists of one number each would take most of the time.
+        """
+        if self.chain_length is not None and len(self) == 1:
+            return _ladder(self.n_nodes)
+        found: list[tuple[Any, Any, list[tuple[Any, Any]] | None]] = []
+        for level in self.levels[1:]:
+            turns = None if self.most_children == 1 else [(some, self.parents[some]) for some in self.turns(level)]
+            found.append((level, self.parents[level], turns))
+        return found
+
+    @cached_property
     def place(self) -> np.ndarray:
         """Each node's place in its level."""
         place = np.empty(self.n_nodes, dtype=np.int64)
@@ -177,6 +191,13 @@ class Forest:
                 f"No assignment of states is allowed on sequence or tree {number}: what is forbidden leaves none, or scores are too large; "
                 "allow more, or scale X."
             )
+
+
+@lru_cache(maxsize=64)
+def _ladder(length: int) -> list[tuple[Any, Any, Any]]:
+    """The rungs of a single chain."""
+    nodes = [slice(i, i + 1) for i in range(length)]
+    return [(below, above, None) for above, below in itertools.pairwise(nodes)]
 
 
 def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:

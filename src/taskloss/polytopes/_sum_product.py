@@ -68,28 +68,37 @@ def _scaled(
         low, e = unary - top[:, None], pairwise - shift
     if not (_narrow(low) and _narrow(e)):
         return None
+    # A level shrinks beliefs by no more than the spread of scores and raises them to the number of states times itself at the
+    # most: single children are scaled anew only as often as that takes.
+    spread = -(_least(low) + _least(e)) + np.log(unary.shape[1])
+    every = 1 if forest.most_children > 1 else max(1, int(_SPREAD / max(spread, 1.0)))
     b, e = np.exp(low), np.exp(e)
-    m, scale, many = np.ones(b.shape), np.ones(len(b)), forest.most_children > 1
-    for level in reversed(forest.levels[1:]):
-        x = b[level]
-        m[level] = x @ e.T if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
-        for nodes in forest.turns(level):
-            parents = forest.parents[nodes]
-            x = b[parents] * m[nodes]
-            scale[nodes] = largest = x.max(axis=1)
-            if not largest.all() or (many and _sinks(x / largest[:, None])):
-                return None
-            b[parents] = x / largest[:, None]
-    if _sinks(b):
-        return None
+    m, scale, rungs = np.ones(b.shape), np.ones(len(b)), forest.rungs
+    turned = e.T
+    with np.errstate(invalid="ignore"):  # a belief of zeros, found at the end
+        for step, (level, above, turns) in enumerate(reversed(rungs), 1):
+            x = b[level]
+            m[level] = x @ turned if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
+            for nodes, parents in ((level, above),) if turns is None else turns:
+                x = b[parents] * m[nodes]
+                if step % every:
+                    b[parents] = x
+                    continue
+                largest = np.maximum.reduce(x, axis=1, keepdims=True)
+                scale[nodes] = largest[:, 0]
+                b[parents] = x = x / largest
+                if turns is not None and (not largest.all() or _sinks(x)):
+                    return None
     mass = b[forest.roots].sum(axis=1)
+    if not (scale.all() and mass.all()) or _sinks(b):
+        return None
     scores = top + np.log(scale)
     scores[forest.children] += np.ravel(shift)  # the table's own maximum, or each edge's
     log_z = np.log(mass) + np.add.reduceat(scores, forest.roots)
     mu, r, inverse = np.empty(b.shape), np.zeros(b.shape), 1 / np.where(m > 0, m, 1.0)
     mu[forest.roots] = b[forest.roots] / mass[:, None]
-    for level in forest.levels[1:]:
-        r[level] = x = mu[forest.parents[level]] * inverse[level]
+    for level, parents, _ in rungs:
+        r[level] = x = mu[parents] * inverse[level]
         mu[level] = b[level] * (x @ e if shared else (x[:, None, :] @ e[forest.edge_of[level]])[:, 0])
     if weights is not None:
         per_node = weights[forest.tree_of, None]
@@ -106,6 +115,11 @@ def _scaled(
 def _sinks(b: np.ndarray) -> bool:
     """Whether a belief is so small that its next product could underflow."""
     return bool(((b < _SMALLEST) & (b > 0)).any())
+
+
+def _least(x: np.ndarray) -> float:
+    """The least score of what is not forbidden."""
+    return float(np.min(x, initial=0.0, where=np.isfinite(x)))
 
 
 def _narrow(x: np.ndarray) -> bool:

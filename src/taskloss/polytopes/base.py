@@ -80,6 +80,10 @@ class Polytope(Part):
         """The linear map u -> Cov(phi) u under the same law: the Hessian of A."""
         raise NotImplementedError
 
+    def covariance_matrices(self, v: Array) -> Array | None:
+        """The same maps as matrices (..., size, size), where these are quicker to write down; else None."""
+        return None
+
     def entropy(self, mu: Array) -> Array:
         """Largest entropy of a law on the vertices with mean mu; -A* in convex analysis."""
         raise NotImplementedError

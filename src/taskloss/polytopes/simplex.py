@@ -43,6 +43,11 @@ class Simplex(Polytope):
         xp = array_namespace(mu)
         return lambda u: mu * (u - xp.sum(mu * u, axis=-1, keepdims=True))
 
+    def covariance_matrices(self, v: Array) -> Array:
+        mu = self.marginals(v)
+        xp = array_namespace(mu)
+        return mu[..., :, None] * (xp.eye(self.n, dtype=mu.dtype, device=device(mu)) - mu[..., None, :])
+
     def largest_variance(self) -> float:
         return 0.5  # half of each of two vertices, which are sqrt(2) apart
 

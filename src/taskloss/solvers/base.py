@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -21,8 +21,9 @@ class Objective(Protocol):
     """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
 
     `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
-    evaluations that were needed so far. `memory` says how many steps that preconditioner leaves worth remembering. Where it has a method `columns(some)`, that is the objective of these columns alone, or
-    None where they cannot be had for less than all.
+    evaluations that were needed so far. `memory` says how many steps that preconditioner leaves worth remembering. Where it
+    has a method `columns(some)`, that is the objective of these columns alone, or None where they cannot be had for less than
+    all. Where it has `sides` and `certified`, these tell a bound on f - min f.
     """
 
     refresh: int
@@ -33,6 +34,18 @@ class Objective(Protocol):
     def preconditioner(self, theta: Array, evaluations: int = 0) -> Any: ...
 
     def hessian(self, theta: Array) -> Any: ...
+
+
+class Sides(NamedTuple):
+    """What the gradient in the parameters that are not penalised stands for, problem by problem.
+
+    step: Newton's, in these parameters alone, in the shape of theta. decrement: the gradient times the step, twice what is left to gain in
+    them by Newton's model. bend: how far the step may turn the rest of the gradient at the most, in its norm.
+    """
+
+    step: Array
+    decrement: np.ndarray
+    bend: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,21 @@ _DONE = (Status.CONVERGED, Status.PASSED, Status.GROWN, Status.TRAINED, Status.S
 
 @dataclass(frozen=True)
 class Solution:
-    """The best parameters found, and how good they are: `optimality` estimates f - min f, relative to f."""
+    """The best parameters found, and how good they are.
+
+    optimality: an estimate of f - min f, relative to f. bound: a number that f - min f does not exceed, relative to f; infinite where
+    none is known.
+
+    Notes
+    -----
+    f is alpha-strongly convex in what is penalised, w, and so is its least value over the rest, b. Where the gradient in b is zero,
+
+        f(w, b) - min f <= |gradient in w|^2 / (2 alpha).
+
+    A search ends with Newton's step in b where there is anything to gain, and what rounding and the step's error leave is counted by
+    Newton's model, to second order. No bound is known without a penalty (alpha = 0), where the risk is not convex, where b is fitted and the
+    curvature in b is not known (sequences with intercepts), after single passes, and of trees and networks.
+    """
 
     theta: Array
     value: float
@@ -95,6 +122,7 @@ class Solution:
     iterations: int
     evaluations: int
     optimality: float
+    bound: float = np.inf
 
     def __getstate__(self) -> dict[str, Any]:
         """The status by its name: model files hold no enumerations."""

@@ -59,7 +59,7 @@ class ClosedForm(Solver):
             return LBFGS(self.tol, self.max_iter).minimise(objective, theta, progress)
         if progress is not None:
             progress.close(Status.CONVERGED)
-        return Solution(theta, float(value.sum()), Status.CONVERGED, 0, 1, float(gap))
+        return Solution(theta, float(value.sum()), Status.CONVERGED, 0, 1, float(gap), float(gap))
 
 
 def left_out(form: RidgeForm, alphas: np.ndarray) -> Iterator[np.ndarray]:

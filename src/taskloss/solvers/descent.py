@@ -13,13 +13,15 @@ from typing import Self
 import numpy as np
 
 from ..progress import Progress
-from .base import Array, Interrupted, Objective, Solution, Solver, Status
+from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
 from .pairs import Pairs
 
 _TREND = 10  # a trend is seen over the last so-manieth part of all steps, and the one before
 _SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
-_CAUTION = 2  # times what the trend says, since later decreases are slower more often than faster
+_SETTLED = 1e-2  # the share of the tolerated gap that may be left in what is not penalised
+_POLISHES = 1  # steps in that alone, at the most
+_CAUTION = 3  # times what the trend says, since later decreases are slower more often than faster
 
 
 def dot(a: Array, b: Array) -> np.ndarray:
@@ -32,7 +34,8 @@ def dot(a: Array, b: Array) -> np.ndarray:
 class Descent(Solver):
     """theta <- theta + t d until the estimated gap is within tol of the objective's value, column by column.
 
-    The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger.
+    The estimate is -<g, d>/2, that of Newton's model, or what the trend of the values says, whichever is larger; where directions are exact
+    and the last step was whole, the model alone.
     """
 
     tol: float
@@ -43,23 +46,26 @@ class Descent(Solver):
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
-        search = _Search(objective, theta)
+        search = _Search(objective, theta, tol=self.tol)
         status, iteration, gap = Status.MAX_ITER, 0, np.inf
         try:
             direction, trend = self._directions(objective), _Trend()
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
-                # Where rounding allows no decrease, earlier ones say nothing of what is left.
-                search.gap = np.maximum(
-                    np.maximum(-slope, 0) / 2, np.where(search.stuck, 0.0, trend.gaps(search.value))
-                ) * (slope != 0)
+                # Exact directions are doubted only where the model behind them did not hold for a whole step, and where rounding allows
+                # no decrease, earlier ones say nothing of what is left.
+                doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
+                model = np.maximum(-slope, 0) / 2
+                search.gap = np.maximum(model, trend.gaps(search.value) * doubted) * (slope != 0)
+                if not direction.exact and search.confirm(model):
+                    continue
+                search.gap = np.minimum(search.gap, search.bound)
                 values, gaps = search.of_all("value"), search.of_all("gap")
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(values.sum()), gap)
-                # A label that never occurs has its minimum, zero, at infinity: its gap is judged by the mean column's value.
-                done = gaps <= self.tol * np.maximum(np.abs(values), np.abs(values).mean()) + 1e-300
+                done = gaps <= self.tol * _shares(values) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
@@ -67,7 +73,7 @@ class Descent(Solver):
                     break
                 done = done[search.here]
                 if done.all():  # but the mean has fallen since others left
-                    search = _Search(objective, search.of_all("theta"), search.evaluations)
+                    search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
                     direction, trend = self._directions(objective), _Trend()
                     continue
                 live = np.flatnonzero(~done)
@@ -76,7 +82,8 @@ class Descent(Solver):
                     trend.keep(live)
                     d, slope, done = d[:, live], slope[live], done[live]
                 stuck = search.stuck.copy()
-                if not search.step(d, np.where(done | stuck, 0.0, slope)) and (search.stuck == stuck).all():
+                moved = search.step(d, np.where(done | stuck, 0.0, slope), direction.newton)
+                if not moved and (search.stuck == stuck).all():
                     status = Status.STALLED
                     break
         except KeyboardInterrupt as interrupt:
@@ -86,8 +93,11 @@ class Descent(Solver):
     def _end(self, search: _Search, status: Status, iteration: int, gap: float, progress: Progress | None) -> Solution:
         if progress is not None:
             progress.close(status)
+        if status is not Status.INTERRUPTED:
+            search.certify(np.isinf(search.bound))
         theta, value = search.of_all("theta"), float(search.of_all("value").sum())
-        return Solution(theta, value, status, iteration, search.evaluations, gap)
+        bound = float(search.of_all("bound").sum()) / max(value, 1e-300)
+        return Solution(theta, value, status, iteration, search.evaluations, gap, bound)
 
     def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
@@ -117,6 +127,15 @@ class _Trend:
         self.values = [value[columns] for value in self.values]
 
 
+def _shares(values: np.ndarray) -> np.ndarray:
+    """What of the gap that is tolerated falls to each column, times its sum: half by its value, and half to all alike.
+
+    A label that never occurs has its minimum, zero, at infinity, and could not be done by its own value.
+    """
+    size = np.abs(values)
+    return (size + size.mean()) / 2
+
+
 def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
     take = getattr(objective, "columns", None)
     return None if take is None else take(columns)
@@ -125,11 +144,13 @@ def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
 class _Search:
     """The current point, its value and gradient, and the last step taken, of the columns that are still in the search."""
 
-    def __init__(self, objective: Objective, theta: Array, evaluations: int = 0):
-        self.objective, self.theta = objective, theta
+    def __init__(self, objective: Objective, theta: Array, evaluations: int = 0, tol: float = 0.0):
+        self.objective, self.theta, self.tol = objective, theta, tol
         self.value, self.gradient = objective.value_and_gradient(theta)
         self.evaluations = evaluations + 1
         self.gap = np.full(len(self.value), np.inf)  # estimated
+        self.bound = np.full(len(self.value), np.inf)  # on the gap, where one was looked for
+        self.polishes = np.zeros(len(self.value), dtype=int)  # steps in what is not penalised alone
         self.here = np.arange(len(self.value))  # the columns in the search, of all
         self.left: dict[str, Array] = {}  # theta, values and gaps of all columns, as they were when some left
         self.stuck = np.zeros(len(self.value), dtype=bool)  # columns that no step decreases any further
@@ -154,13 +175,58 @@ class _Search:
         part = _part(self.objective, columns)
         if part is None:
             return False
+        leave = np.isinf(self.bound)
+        leave[columns] = False
+        self.certify(leave)
         kept: dict[str, object] = {"objective": part, "here": self.here[columns]}
-        kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap")}
-        for name in ("value", "gap", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
+        kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap", "bound")}
+        for name in ("value", "gap", "bound", "polishes", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
             columnwise = getattr(self, name)
             kept[name] = None if columnwise is None else np.ascontiguousarray(columnwise[..., columns])
         self.__dict__.update(kept)  # at once, so that an interrupt finds all of it or nothing
         return True
+
+    @property
+    def level(self) -> np.ndarray:
+        """The gap at which each column is done."""
+        return self.tol * _shares(self.of_all("value"))[self.here]
+
+    def confirm(self, model: np.ndarray) -> bool:
+        """Bound the gap of columns that may be done; True where some took a step in what is not penalised, and are to be looked at again.
+
+        A direction that is wrong about the curvature of intercepts takes them to be solved; such a step is short, and shows it.
+        """
+        level = self.level
+        claims = np.isinf(self.bound) & ((self.gap <= level) | ((model <= level) & (self._slack(model, level) <= level)))
+        sides = self.certify(claims) if claims.any() else None
+        if sides is None:
+            return False
+        open = claims & (sides.decrement / 2 > _SETTLED * level) & (self.polishes < _POLISHES)
+        if not open.any():
+            return False
+        self.polishes += open
+        self.bound[open] = np.inf
+        change = np.where(open, sides.step, 0.0)
+        value, gradient = self._evaluate(self.theta + change, open, self.value, self.gradient)
+        better = open & (value <= self.value)
+        self.change = np.where(better, change, 0.0)
+        self.gradient_change = np.where(better, gradient - self.gradient, 0.0)
+        self.theta, self.value = self.theta + self.change, np.where(better, value, self.value)
+        self.gradient = np.where(better, gradient, self.gradient)
+        return bool(better.any())
+
+    def _slack(self, model: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """The bound as it were if nothing were left in what is not penalised."""
+        slack = getattr(self.objective, "slack", None)
+        return np.full_like(level, np.inf) if slack is None or not (model <= level).any() else slack(self.gradient)
+
+    def certify(self, columns: np.ndarray) -> Sides | None:
+        """Bound the gap of these columns."""
+        find = getattr(self.objective, "sides", None)
+        sides = None if find is None or not columns.any() else find(self.theta, self.gradient)
+        if sides is not None:
+            self.bound[columns] = self.objective.certified(self.gradient, sides)[columns]  # type: ignore[attr-defined]
+        return sides
 
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
         """The value and gradient at trial, whose open columns alone differ from the point of those given."""
@@ -174,8 +240,11 @@ class _Search:
         value[columns], gradient[:, columns] = part.value_and_gradient(np.ascontiguousarray(trial[:, columns]))
         return value, gradient
 
-    def step(self, d: Array, slope: np.ndarray) -> bool:
+    def step(self, d: Array, slope: np.ndarray, newton: bool = False) -> bool:
         """Move along d by a step that decreases each column and flattens its slope; False where none does.
+
+        Newton's directions need no changes of the gradient that tell of curvature, so that any decrease will do: to go on until
+        the slope is flat would lead right up to a barrier.
 
         For a convex function the slope along d grows with the step: negative slopes bracket the minimiser from below
         and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
@@ -197,7 +266,7 @@ class _Search:
             with np.errstate(invalid="ignore"):
                 new_slope = dot(gradient, d)
                 decreases = value <= self.value + 1e-4 * t * slope + noise
-                flat = np.abs(new_slope) <= 0.9 * np.abs(slope) + noise
+                flat = newton | (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
             accept = (decreases & flat) | (t == 0) | exhausted
             if accept.all():
                 break
@@ -221,6 +290,7 @@ class _Search:
             trial = self.theta + change
             value, gradient = self._evaluate(trial, ~accept, value, gradient)
         self.length = np.where(slope < 0, t, 1.0)
+        self.bound = np.where(slope < 0, np.inf, self.bound)
         decreased = value < self.value
         self.stuck |= (slope < 0) & ~decreased
         self.change, self.gradient_change = change, gradient - self.gradient
@@ -260,7 +330,12 @@ class _Preconditioner:
 
 
 class _Directions:
-    """The direction at a point of the search, and what it remembers of the points before."""
+    """The direction at a point of the search, and what it remembers of the points before.
+
+    newton: whether it is made of the Hessian. exact: whether so without error, so that its slope alone tells the gap that is left.
+    """
+
+    newton = exact = False
 
     def __init__(self, objective: Objective, every: int):
         self.objective, self.precondition = objective, _Preconditioner(objective, every)
@@ -320,6 +395,8 @@ class LBFGS(Descent):
 
 
 class _NewtonDirections(_Directions):
+    newton = True
+
     def __init__(self, objective: Objective, tol: float, max_inner: int):
         super().__init__(objective, 2)
         self.tol, self.max_inner = tol, max_inner
@@ -344,11 +421,11 @@ class _NewtonDirections(_Directions):
             np.minimum(0.25, np.sqrt(size / self.first)) ** 2 * size, 1e-3 * self.tol * np.abs(search.value)
         )
         d, p, work = np.zeros_like(r), z.copy(), np.empty_like(r)
-        for _ in range(self.max_inner):
+        for inner in range(self.max_inner):
             hp = product(p)
             self.products += 1
             curvature = dot(p, hp)
-            live = (curvature > 0) & (size > target)
+            live = (curvature > 0) & ((size > target) | (inner == 0))  # a preconditioner that is wrong here must not end the search
             if not live.any():
                 break
             t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)

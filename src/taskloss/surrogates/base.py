@@ -252,6 +252,13 @@ class Surrogate(Part):
 
         return product
 
+    def hessian_matrices(self, v: Array, phi: Array) -> Array:
+        """The second derivatives of S in v, (..., k, k)."""
+        xp = array_namespace(v)
+        product, places = self.hessian(v, phi), xp.arange(v.shape[-1], device=device(v))
+        units = [xp.astype(places == j, v.dtype) + xp.zeros_like(v) for j in range(v.shape[-1])]
+        return xp.stack([product(unit) for unit in units], axis=-2)
+
     def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
         """The diagonal of the second derivative of S in v; with the gradient, where it is known, some need no second pass."""
         xp = array_namespace(v)

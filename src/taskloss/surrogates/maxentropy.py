@@ -79,6 +79,10 @@ class MaxEntropy(Surrogate):
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         return self._polytope.covariance(v)
 
+    def hessian_matrices(self, v: Array, phi: Array) -> Array:
+        found = self._polytope.covariance_matrices(v)
+        return super().hessian_matrices(v, phi) if found is None else found
+
     def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
         # A number that is a or b has the variance (m - a)(b - m) around its mean m.
         if not self._polytope.two_valued:
