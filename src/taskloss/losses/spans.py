@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import said_of
 from ..polytopes._forest import Forest, Limits
-from ..polytopes._spans import Spans, Tags, best_spans, span_probabilities, spans_of
+from ..polytopes._spans import Spans, Tags, best_spans, likely_spans, spans_of
 from ..polytopes._sum_product import cell_marginals
 from .base import name_array
 from .chain import SequenceZeroOne
@@ -223,8 +223,10 @@ class SpanCosts(SequenceZeroOne):
         tags = self.tags()
         missed, spurious = self._prices(tags)
         found = []
-        for block, spans, q in law_spans(forest, unary, pairwise, tags):
-            gains = (missed + spurious)[spans.kind] * q - spurious[spans.kind]
+        full = missed + spurious
+        least = np.min(spurious[full > 0] / full[full > 0], initial=1.0)  # below it no span gains; less a rounding
+        for block, spans, q in law_spans(forest, unary, pairwise, tags, max(least * (1 - 1e-9), 1e-12)):
+            gains = full[spans.kind] * q - spurious[spans.kind]
             gains = np.where(tags.writable(spans), gains, 0.0)
             chosen = best_spans(spans, gains)
             found.append(tags.write(Spans(*(part[chosen] for part in spans)), block.n_nodes))
@@ -267,4 +269,4 @@ def law_spans(
         if pairwise.ndim == 3:
             steps = pairwise[(forest.children >= first) & (forest.children < stop)]
         nodes, joint = cell_marginals(block, unary[first:stop], steps, tags.tags.pairs)
-        yield block, *span_probabilities(block, nodes, joint, tags.tags, least)
+        yield block, *likely_spans(block, nodes, joint, tags.tags, least)
