@@ -152,6 +152,24 @@ def estimate_prior(
     if not (isinstance(method, str) and method in ("em", "confusion")):
         raise ValueError(f"method must be 'em' or 'confusion', got {method!r}.")
     check_level("level", level)
+    q, r, codes, names = _read(proba, proba_ref, y_ref, labels)
+    if method == "confusion":
+        found, low, high = _interval(q, r, codes, level)
+        _check_shift(q, r, codes, found)
+        return PriorEstimate(names, found, low, high)
+    counts = np.bincount(codes)
+    trained = counts / counts.sum() if train_prior is None else read_prior("train_prior", train_prior, names)
+    maximum = _maximum(q / trained)
+    safe = np.maximum(maximum, 1e-9)
+    f, g = (reweigh(law, safe / safe.sum(), trained) for law in (q, r))
+    found, low, high = _interval(f, g, codes, level)
+    _check_shift(q, r, codes, found)
+    _check_calibrated(maximum, *_interval(f, g, codes, 1 - _REFUTED)[1:], names)
+    return PriorEstimate(names, found, low, high)
+
+
+def _read(proba: Any, proba_ref: Any, y_ref: Any, labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both laws, the codes of the reference's labels, and the labels; or one sentence on what does not fit together."""
     q, r, y = read_laws("proba", proba), read_laws("proba_ref", proba_ref), _column(y_ref, "y_ref")
     if labels is not None:
         check_names("labels", labels)
@@ -170,25 +188,19 @@ def estimate_prior(
         raise ValueError(
             f"y_ref has {counts.min()} examples of the label {label!r}: at least {_FEWEST} of each label are needed."
         )
-    f, g, maximum = q, r, None
-    if method == "em":
-        trained = counts / counts.sum() if train_prior is None else read_prior("train_prior", train_prior, names)
-        maximum = _maximum(q / trained)
-        safe = np.maximum(maximum, 1e-9)
-        f, g = (reweigh(law, safe / safe.sum(), trained) for law in (q, r))
-    found, low, high = _interval(f, g, codes, level)
-    _check_shift(q, r, codes, found)
-    if maximum is not None:
-        _, least, most = _interval(f, g, codes, 1 - _REFUTED)
-        outside = (maximum < least) | (maximum > most)
-        if outside.any():
-            j = int(np.argmax(outside))
-            raise ValueError(
-                f"The maximum of the likelihood of proba gives the label {names.tolist()[j]!r} the share {maximum[j]:.4g}, and proba_ref with y_ref allows shares from "
-                f"{least[j]:.4g} to {most[j]:.4g}: the probabilities are not calibrated. Calibrate them, pass the train_prior of the fit, or "
-                "use method='confusion'."
-            )
-    return PriorEstimate(names, found, low, high)
+    return q, r, codes, names
+
+
+def _check_calibrated(maximum: np.ndarray, least: np.ndarray, most: np.ndarray, names: np.ndarray) -> None:
+    """ValueError where the maximum of the likelihood lies outside of what the reference allows."""
+    outside = (maximum < least) | (maximum > most)
+    if outside.any():
+        j = int(np.argmax(outside))
+        raise ValueError(
+            f"The maximum of the likelihood of proba gives the label {names.tolist()[j]!r} the share {maximum[j]:.4g}, and proba_ref with y_ref allows shares from "
+            f"{least[j]:.4g} to {most[j]:.4g}: the probabilities are not calibrated. Calibrate them, pass the train_prior of the fit, or "
+            "use method='confusion'."
+        )
 
 
 def _maximum(ratios: np.ndarray) -> np.ndarray:
