@@ -105,6 +105,7 @@ def test_thresholds_by_cost_and_precision(tagger):
     everything = sorted((s.probability for row in tagger.predict_spans(X, threshold=0.5) for s in row), reverse=True)
     assert np.mean(precise) >= 0.9
     assert len(precise) == len(everything) or np.mean(everything[: len(precise) + 1]) < 0.9
+    assert tagger.predict_spans(X, "IOB2") == tagger.predict_spans(X, "BIO")
     packed = tl.Packed(*tagger.reader_.read(X))
     assert tagger.predict_spans(packed) == tagger.predict_spans(X)
 
@@ -135,15 +136,15 @@ def numbered():
 
 BAD = {
     "scheme": (
-        lambda t, X: t.predict_spans(X, "BILUO"),
-        "no scheme of spans named 'BILUO'; choose one of: BIO, IO, BIOES, BILOU",
+        lambda t, X: t.predict_spans(X, "IOB1"),
+        "no scheme of spans named 'IOB1'; choose one of: BIO, IO, BIOES, BILOU",
     ),
     "other scheme": (lambda t, X: t.predict_spans(X, "IO"), "tag 'B-A' is not of the scheme IO"),
     "no spans": (lambda t, X: numbered(), "is not of the scheme BIO"),
-    "threshold": (lambda t, X: t.predict_spans(X, threshold=0), "threshold must be a probability above zero, got 0"),
+    "threshold": (lambda t, X: t.predict_spans(X, threshold=0), "threshold must be a probability, above zero and at most one, got 0"),
     "precision": (
         lambda t, X: t.predict_spans(X, precision=1.5),
-        "precision must be a probability above zero, got 1.5",
+        "precision must be a probability, above zero and at most one, got 1.5",
     ),
     "costs": (lambda t, X: t.predict_spans(X, costs=(1, 0)), "costs must be two numbers above zero"),
     "ignored": (

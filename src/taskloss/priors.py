@@ -19,6 +19,7 @@ _FEWEST = 10  # reference examples needed of each label
 _BINS = 10  # of the score in the test of label shift
 _REFUTED = 1e-3  # level of the tests that refuse: the rate at which true label shifts are refused
 _ROUNDS = 1000  # of expectation maximisation
+_ROUNDING = 1e-8  # mean probabilities that differ by less are the same
 
 
 class PriorEstimate(NamedTuple):
@@ -237,14 +238,14 @@ def _interval(
         z2 = quantile**2
         a, b, c = slope**2 - z2 * (s_0 + s_1), -2 * gap * slope + 2 * z2 * s_0, gap**2 - z2 * (s_m + s_0)
         disc = b * b - 4 * a * c
-        if a <= 0 or disc < 0:  # Fieller's set is unbounded: all shares, or all but an interval
+        if a <= _ROUNDING**2 or disc < 0:  # Fieller's set is unbounded: all shares, or all but an interval
             raise refused
         ends = np.clip((-b + np.array([-1, 1]) * np.sqrt(disc)) / (2 * a), 0, 1)
         share = float(np.clip(gap / slope, 0, 1))
         return np.array([1 - share, share]), np.array([1 - ends[1], ends[0]]), np.array([1 - ends[0], ends[1]])
     square = np.vstack([A[:-1], np.ones(k)])  # the last equation follows from the others; the shares sum to one
     values = np.linalg.svd(A, compute_uv=False)
-    if values[-1] < 5 * np.sqrt(max(np.trace(s) for s in spread)):
+    if values[-1] < max(_ROUNDING, 5 * np.sqrt(max(np.trace(s) for s in spread))):
         raise refused
     inverse = np.linalg.inv(square)[:, :-1]
     pi = np.linalg.solve(square, np.append(m[:-1], 1.0))

@@ -88,7 +88,7 @@ class SequenceTagger(Tagger):
         Parameters
         ----------
         X : sequences, as for `predict`.
-        scheme : how labels write spans: "BIO" (IOB2), "IO", "BIOES" or "BILOU"; labels are "O", or a prefix, a dash and a name.
+        scheme : how labels write spans: "BIO" (also "IOB2"), "IO", "BIOES" ("IOBES") or "BILOU" ("BILUO", as spaCy has it); labels are "O", or a prefix, a dash and a name.
         threshold : report all spans of at least this probability, above zero. Without it, and without costs and precision,
             the spans of `predict`.
         costs : (cost of a span that is false, cost of one that is missed); the threshold is then the first over their sum.

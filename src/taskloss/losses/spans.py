@@ -22,6 +22,7 @@ SCHEMES = {
     "BIOES": ("BI", "IE", "BIES"),
     "BILOU": ("BI", "IE", "BIES"),
 }
+_ALIASES = {"IOB2": "BIO", "IOBES": "BIOES", "BILUO": "BILOU"}  # conlleval's, flair's and spaCy's words
 _ALIKE = {"L": "E", "U": "S", "M": "I"}  # BILOU and BMEOW, letter by letter
 _BLOCK_EDGES = 1 << 22  # numbers in the edge marginals of a block of sequences
 
@@ -34,6 +35,7 @@ class Scheme:
     """
 
     def __init__(self, labels: Any, scheme: str = "BIO"):
+        scheme = _ALIASES.get(scheme, scheme) if isinstance(scheme, str) else scheme
         if not isinstance(scheme, str) or scheme not in SCHEMES:
             raise ValueError(f"There is no scheme of spans named {scheme!r}; choose one of: {', '.join(SCHEMES)}.")
         self.labels, self.scheme = name_array(labels), scheme
