@@ -166,11 +166,15 @@ def test_words_of_detection_and_the_alphabet():
     ordered = tl.losses.CostMatrix([[0, 1], [1, 0]], labels=["genuine", "fraud"])
     words, pairs = {"miss": "amount", "false_alarm": 4}, {("genuine", "fraud"): "amount", ("fraud", "genuine"): 4}
     by_alphabet = tl.CostSensitiveClassifier().fit(FRAME, y)
-    with pytest.warns(UserWarning, match=r"takes 'genuine' for the label to be found, .* such as \('fraud', 'genuine'\)"):
+    with pytest.warns(
+        UserWarning, match=r"takes 'genuine' for the label to be found, .* such as \('fraud', 'genuine'\)"
+    ):
         by_alphabet.predict(FRAME, costs=words)
     expected = by_alphabet.predict(FRAME, costs=pairs)
     assert 0 < (expected == "fraud").sum() < len(y)
-    np.testing.assert_array_equal(tl.CostSensitiveClassifier(ordered).fit(FRAME, y).predict(FRAME, costs=words), expected)
+    np.testing.assert_array_equal(
+        tl.CostSensitiveClassifier(ordered).fit(FRAME, y).predict(FRAME, costs=words), expected
+    )
     by_numbers = tl.CostSensitiveClassifier().fit(FRAME, Y).predict(FRAME, costs=words)
     np.testing.assert_array_equal(np.where(by_numbers == 1, "fraud", "genuine"), expected)
 

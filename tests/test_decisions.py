@@ -215,7 +215,10 @@ BAD = {
         lambda: tl.decide(Q, tl.losses.CostMatrix(np.eye(2), labels=["a", "b"]), labels=["a", "c"]),
         r"Unknown label 'c' in labels: those that the loss names are \['a', 'b'\]",
     ),
-    "a class": (lambda: tl.decide(LogisticRegression, X=X), "LogisticRegression is a class: pass probabilities, or a fitted"),
+    "a class": (
+        lambda: tl.decide(LogisticRegression, X=X),
+        "LogisticRegression is a class: pass probabilities, or a fitted",
+    ),
     "not fitted": (lambda: tl.decide(make_pipeline(LogisticRegression()), X=X), "This Pipeline is not fitted yet"),
     "size": (lambda: tl.decide(Q, np.eye(3)), "3.*2 classes"),
     "inputs": (lambda: tl.decide(Q, X=X), "X=... is for a fitted model"),

@@ -159,7 +159,9 @@ def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any,
     It is the innermost one, or for classifiers of others a `DecodedClassifier` around the whole.
     """
     if isinstance(model, type):
-        raise ValueError(f"{model.__name__} is a class: pass probabilities, or a fitted {model.__name__}(...) with X=...")
+        raise ValueError(
+            f"{model.__name__} is a class: pass probabilities, or a fitted {model.__name__}(...) with X=..."
+        )
     if X is None:
         raise ValueError(f"{type(model).__name__} is a model: pass X=..., the inputs that it is to decide for.")
     inner, before = innermost(model)

@@ -16,17 +16,24 @@ def likely(nodes, steps, edge_of, offsets, states, state_starts, pairs, columns,
     """
     size, count = max(len(nodes), 16), 0
     places, chances = np.empty((size, 3), np.int64), np.empty(size)
-    alive, now = np.zeros((2, nodes.shape[1])), 0  # one row is now, the other after the next step: swapped arrays would be counted
+    alive, now = (
+        np.zeros((2, nodes.shape[1])),
+        0,
+    )  # one row is now, the other after the next step: swapped arrays would be counted
     nearly = least * (1 - 1e-9)  # sums in another order differ by roundings
     for tree in range(len(offsets) - 1):
         end = offsets[tree + 1]
         for first in range(offsets[tree], end):
+            rest = 1.0  # what the kinds that follow have between them
             for kind in range(len(state_starts) - 1):
+                if rest < nearly:
+                    break
                 low, high = state_starts[kind], state_starts[kind + 1]
                 begin, after = pair_starts[kind], pair_starts[kind + 1]
                 total = 0.0
                 for i in range(low, high):
                     total += nodes[first, states[i]]
+                rest -= total
                 if total < least:
                     continue
                 if first > offsets[tree]:  # most candidates are inner tags, of which little begins here

@@ -97,7 +97,12 @@ def _is_word(key: Any, outputs: list[Any]) -> bool:
 
 def _warn_of_order(labels: list[Any], outputs: list[Any]) -> None:
     """Which label is to be found is said by numbers and by those who name outputs or an order; the alphabet says nothing."""
-    if len(labels) == 2 and outputs == labels and all(isinstance(name, str) for name in labels) and labels[0] < labels[1]:
+    if (
+        len(labels) == 2
+        and outputs == labels
+        and all(isinstance(name, str) for name in labels)
+        and labels[0] < labels[1]
+    ):
         negative, positive = labels
         warn(
             f"costs takes {positive!r} for the label to be found, the second by the alphabet: name pairs (output, label) instead, such as "

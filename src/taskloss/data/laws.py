@@ -27,7 +27,9 @@ def read_laws(name: str, proba: Any, sets: bool = False) -> np.ndarray:
         from .._compiled.laws import lawful as quick
 
     def check(rows: slice) -> None:
-        if quick is None or not quick(q[rows], _TOLERANCE):  # which finds laws to be laws; what else they are is looked at anew
+        if quick is None or not quick(
+            q[rows], _TOLERANCE
+        ):  # which finds laws to be laws; what else they are is looked at anew
             _refuse_unlawful(name, q, rows, sets)
 
     executor.over(check, len(q))

@@ -92,8 +92,9 @@ class SequenceTagger(Tagger):
         threshold : report all spans of at least this probability, above zero. Without it, and without costs and precision,
             the spans of `predict`.
         costs : (cost of a span that is false, cost of one that is missed); the threshold is then the first over their sum.
-        precision : report as many spans as may be, the likeliest first, while their mean probability, which is the expected
-            precision on these X, is at least this; of those of probability one half or more.
+        precision : report as many spans as may be, the likeliest first, while their mean probability, which is the precision that the
+            model expects on these X, is at least this; of those of probability one half or more. For a precision that is kept
+            however wrong the probabilities are, calibrate a `RiskController` with `SpanCosts()` on held-out sentences.
 
         Returns
         -------
