@@ -77,8 +77,6 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
     check_names("labels", labels)
     labels = name_array(labels)
     outputs = labels if outputs is None else name_array(outputs)
-    if any(_is_word(key, outputs.tolist()) for key in costs):
-        _warn_of_order(labels.tolist(), outputs.tolist())
     table = np.zeros((count_examples("X", X), len(outputs), len(labels)))
     for key, value in costs.items():
         z, y = _cell(key, outputs.tolist(), labels.tolist())
@@ -95,15 +93,13 @@ def _is_word(key: Any, outputs: list[Any]) -> bool:
     return isinstance(key, str) and key not in outputs and key.replace("_", " ") in _DETECTION
 
 
-def _warn_of_order(labels: list[Any], outputs: list[Any]) -> None:
-    """Which label is to be found is said by numbers and by those who name outputs or an order; the alphabet says nothing."""
-    if (
-        len(labels) == 2
-        and outputs == labels
-        and all(isinstance(name, str) for name in labels)
-        and labels[0] < labels[1]
-    ):
-        negative, positive = labels
+def warn_of_alphabet(costs: Any, labels: np.ndarray, outputs: np.ndarray) -> None:
+    """For labels that nobody has put in order: numbers say which one is to be found, and the alphabet says nothing."""
+    names = labels.tolist()
+    if not isinstance(costs, Mapping) or len(names) != 2 or outputs.tolist() != names:
+        return
+    if all(isinstance(name, str) for name in names) and any(_is_word(key, names) for key in costs):
+        negative, positive = names
         warn(
             f"costs takes {positive!r} for the label to be found, the second by the alphabet: name pairs (output, label) instead, such as "
             f"({negative!r}, {positive!r}) for this miss, or an order, CostMatrix(..., labels=[{positive!r}, {negative!r}]), where it is {negative!r} that is to be found.",
