@@ -121,7 +121,7 @@ def tuned(X: Any, y: Any, costs: Any, X_test: Any, test_costs: Any) -> Any:
 def threshold(X: Any, y: Any, costs: Any, X_test: Any, test_costs: Any) -> Any:
     from empulse.models import CSThresholdClassifier
 
-    model = CSThresholdClassifier(logistic()).fit(X, y, **_by_name(costs))
+    model = CSThresholdClassifier(logistic(), random_state=0).fit(X, y, **_by_name(costs))
     return model.predict(X_test, **_by_name(test_costs))
 
 

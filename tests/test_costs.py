@@ -160,6 +160,25 @@ def test_scores_of_other_estimators_add_the_prices_that_decisions_were_made_for(
     assert model.score(TABLES, MATCHINGS, costs=on) == pytest.approx(-paid.mean())
 
 
+def test_words_of_detection_and_the_alphabet():
+    """Who has not said which of two words is to be found is told which one is taken, and how to say it."""
+    y = np.where(Y == 1, "fraud", "genuine")
+    ordered = tl.losses.CostMatrix([[0, 1], [1, 0]], labels=["genuine", "fraud"])
+    words, pairs = {"miss": "amount", "false_alarm": 4}, {("genuine", "fraud"): "amount", ("fraud", "genuine"): 4}
+    by_alphabet = tl.CostSensitiveClassifier().fit(FRAME, y)
+    with pytest.warns(
+        UserWarning, match=r"takes 'genuine' for the label to be found, .* such as \('fraud', 'genuine'\)"
+    ):
+        by_alphabet.predict(FRAME, costs=words)
+    expected = by_alphabet.predict(FRAME, costs=pairs)
+    assert 0 < (expected == "fraud").sum() < len(y)
+    np.testing.assert_array_equal(
+        tl.CostSensitiveClassifier(ordered).fit(FRAME, y).predict(FRAME, costs=words), expected
+    )
+    by_numbers = tl.CostSensitiveClassifier().fit(FRAME, Y).predict(FRAME, costs=words)
+    np.testing.assert_array_equal(np.where(by_numbers == 1, "fraud", "genuine"), expected)
+
+
 def search_with(costs, scoring=None):
     with sklearn.config_context(enable_metadata_routing=True):
         grid(tl.CostSensitiveClassifier(), scoring=scoring).fit(FRAME, Y, costs=costs)

@@ -97,6 +97,28 @@ def test_many_are_decided_as_few():
         tl.decide(q, loss)
 
 
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (-0.2, r"from 0 to 1, got -0\.2"),
+        (1.2, r"from 0 to 1, got 1\.2"),
+        (np.nan, r"got nan"),
+        (np.inf, r"got inf"),
+        (0.35, r"row 150001 sums to 1\.1"),
+    ],
+)
+def test_one_row_among_many_that_is_no_law_is_named(value, sentence):
+    """As among few, where nothing is compiled; roundings of single precision are none."""
+    q = np.full((1_700_000, 4), 0.25, dtype=np.float32)
+    q[::2] = 0.1, 0.2, 0.3, 0.4
+    assert tl.decide(q, "zero-one").tolist() == [3, 0] * 850_000
+    q[150_001, 2] = value
+    with pytest.raises(ValueError, match=sentence):
+        tl.decide(q, "zero-one")
+    with pytest.raises(ValueError, match=sentence.replace("150001", "1")):
+        tl.decide(q[150_000:150_010], "zero-one")
+
+
 @pytest.mark.parametrize("outputs", [1, 40])
 def test_the_compiled_least_is_numpys(outputs):
     """Constants for each output, ties, and a last block of its own size."""
@@ -193,6 +215,11 @@ BAD = {
         lambda: tl.decide(Q, tl.losses.CostMatrix(np.eye(2), labels=["a", "b"]), labels=["a", "c"]),
         r"Unknown label 'c' in labels: those that the loss names are \['a', 'b'\]",
     ),
+    "a class": (
+        lambda: tl.decide(LogisticRegression, X=X),
+        "LogisticRegression is a class: pass probabilities, or a fitted",
+    ),
+    "not fitted": (lambda: tl.decide(make_pipeline(LogisticRegression()), X=X), "This Pipeline is not fitted yet"),
     "size": (lambda: tl.decide(Q, np.eye(3)), "3.*2 classes"),
     "inputs": (lambda: tl.decide(Q, X=X), "X=... is for a fitted model"),
     "params": (lambda: tl.expected_loss(Q, groups=X), "groups=... is for a fitted model"),

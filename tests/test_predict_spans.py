@@ -105,8 +105,26 @@ def test_thresholds_by_cost_and_precision(tagger):
     everything = sorted((s.probability for row in tagger.predict_spans(X, threshold=0.5) for s in row), reverse=True)
     assert np.mean(precise) >= 0.9
     assert len(precise) == len(everything) or np.mean(everything[: len(precise) + 1]) < 0.9
+    assert tagger.predict_spans(X, "IOB2") == tagger.predict_spans(X, "BIO")
     packed = tl.Packed(*tagger.reader_.read(X))
     assert tagger.predict_spans(packed) == tagger.predict_spans(X)
+
+
+def test_a_precision_kept_on_held_out_sentences(tagger):
+    """The spans that a controller leaves are those above its threshold, and as many of them are right as it promises."""
+    X, _ = sentences(np.random.default_rng(9), 1500)
+    y = [row[0] for row in tagger.sample(X, 1, random_state=1)]
+    safe = tl.RiskController(tagger, tl.losses.SpanCosts(), 0.1, 0.9).calibrate(X[:1000], y[:1000])
+    left = tagger.predict_spans(X[1000:], threshold=max(0.5, 1 - safe.best_predict_param_))
+    for tags, spans in zip(safe.predict(X[1000:]), left, strict=True):
+        assert {(s.start, s.end - 1, s.label) for s in spans} == read_spans(tags.tolist())
+    right = [
+        (s.start, s.end - 1, s.label) in read_spans(row.tolist())
+        for row, spans in zip(y[1000:], left, strict=True)
+        for s in spans
+    ]
+    assert np.mean(right) > 0.88
+    assert len(right) < sum(map(len, tagger.predict_spans(X[1000:], threshold=0.5)))
 
 
 def test_ignored_labels_are_not_observed_and_do_not_count():
@@ -135,15 +153,18 @@ def numbered():
 
 BAD = {
     "scheme": (
-        lambda t, X: t.predict_spans(X, "BILUO"),
-        "no scheme of spans named 'BILUO'; choose one of: BIO, IO, BIOES, BILOU",
+        lambda t, X: t.predict_spans(X, "IOB1"),
+        "no scheme of spans named 'IOB1'; choose one of: BIO, IO, BIOES, BILOU",
     ),
     "other scheme": (lambda t, X: t.predict_spans(X, "IO"), "tag 'B-A' is not of the scheme IO"),
     "no spans": (lambda t, X: numbered(), "is not of the scheme BIO"),
-    "threshold": (lambda t, X: t.predict_spans(X, threshold=0), "threshold must be a probability above zero, got 0"),
+    "threshold": (
+        lambda t, X: t.predict_spans(X, threshold=0),
+        "threshold must be a probability, above zero and at most one, got 0",
+    ),
     "precision": (
         lambda t, X: t.predict_spans(X, precision=1.5),
-        "precision must be a probability above zero, got 1.5",
+        "precision must be a probability, above zero and at most one, got 1.5",
     ),
     "costs": (lambda t, X: t.predict_spans(X, costs=(1, 0)), "costs must be two numbers above zero"),
     "ignored": (

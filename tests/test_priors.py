@@ -143,6 +143,12 @@ def estimate(n=1000, shares=(0.5, 0.5), spread=1.0, blind=False, ref=400, **opti
     return tl.estimate_prior(law(X, train), law(R, train), y, **options)
 
 
+def constant(share, method, labels=2):
+    rest = (1 - share) / (labels - 1)
+    q = np.tile([share, *[rest] * (labels - 1)], (1000, 1))
+    return tl.estimate_prior(q, q, np.arange(1000) % 7 % labels, method=method)
+
+
 def fit(**options):
     X, y = draw(np.random.default_rng(7), 60, [0.5, 0.5])
     return tl.CostSensitiveClassifier().fit(X, y).predict(X, **options)
@@ -184,6 +190,10 @@ BAD = {
     "names of columns": (lambda: tl.reweigh([HALF], HALF, HALF, ["a"]), "labels names 1 labels, but proba has 2"),
     "few": (lambda: estimate(ref=12), "at least 10 of each label are needed"),
     "blind": (lambda: estimate(blind=True), "proba and proba_ref do not tell the labels of y_ref apart"),
+    "nothing but roundings": (lambda: constant(0.7, "confusion"), "do not tell the labels of y_ref apart"),
+    "nothing but roundings, a third": (lambda: constant(1 / 3, "confusion"), "do not tell the labels of y_ref apart"),
+    "nothing but roundings, em": (lambda: constant(1 / 3, "em"), "do not tell the labels of y_ref apart"),
+    "nothing but roundings, three": (lambda: constant(0.7, "confusion", 3), "do not tell the labels of y_ref apart"),
     "another shift": (
         lambda: estimate(n=5000, spread=2.5, method="confusion"),
         "No shares of the labels explain proba: given the label of y_ref",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from ._checks import check_names
 from .data.base import Translator
@@ -157,6 +158,10 @@ def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any,
 
     It is the innermost one, or for classifiers of others a `DecodedClassifier` around the whole.
     """
+    if isinstance(model, type):
+        raise ValueError(
+            f"{model.__name__} is a class: pass probabilities, or a fitted {model.__name__}(...) with X=..."
+        )
     if X is None:
         raise ValueError(f"{type(model).__name__} is a model: pass X=..., the inputs that it is to decide for.")
     inner, before = innermost(model)
@@ -171,6 +176,8 @@ def find(model: Any, X: Any, loss: Any = None, labels: Any = None) -> tuple[Any,
             f"{type(inner).__name__} has no predict_proba: pass probabilities, or a fitted model that has them, such as "
             "CalibratedClassifierCV around it."
         )
+    if not hasattr(model, "classes_"):
+        raise NotFittedError(f"This {type(model).__name__} is not fitted yet, or no classifier: it has no classes_.")
     return DecodedClassifier(model, "zero-one" if loss is None else loss, prefit=True, order=labels), X
 
 

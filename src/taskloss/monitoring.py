@@ -270,7 +270,9 @@ class LossMonitor:
             else [getattr(i, "item", lambda i=i: i)() for i in ids]
         )
         if not isinstance(names, list) or len(names) != n or len(set(map(str, names))) != n:
-            raise ValueError(f"ids must be a name of its own for each of the {n} examples.")
+            raise ValueError(
+                f"ids must be a name of its own for each of the {n} examples, by which its label comes in later; labels themselves are for label(y)."
+            )
         if not all(isinstance(name, str | int) for name in names):
             raise ValueError("ids must be strings or whole numbers, so that the state can be stored.")
         return names

@@ -19,6 +19,7 @@ _FEWEST = 10  # reference examples needed of each label
 _BINS = 10  # of the score in the test of label shift
 _REFUTED = 1e-3  # level of the tests that refuse: the rate at which true label shifts are refused
 _ROUNDS = 1000  # of expectation maximisation
+_ROUNDING = 1e-8  # mean probabilities that differ by less are the same
 
 
 class PriorEstimate(NamedTuple):
@@ -152,6 +153,24 @@ def estimate_prior(
     if not (isinstance(method, str) and method in ("em", "confusion")):
         raise ValueError(f"method must be 'em' or 'confusion', got {method!r}.")
     check_level("level", level)
+    q, r, codes, names = _read(proba, proba_ref, y_ref, labels)
+    if method == "confusion":
+        found, low, high = _interval(q, r, codes, level)
+        _check_shift(q, r, codes, found)
+        return PriorEstimate(names, found, low, high)
+    counts = np.bincount(codes)
+    trained = counts / counts.sum() if train_prior is None else read_prior("train_prior", train_prior, names)
+    maximum = _maximum(q / trained)
+    safe = np.maximum(maximum, 1e-9)
+    f, g = (reweigh(law, safe / safe.sum(), trained) for law in (q, r))
+    found, low, high = _interval(f, g, codes, level)
+    _check_shift(q, r, codes, found)
+    _check_calibrated(maximum, *_interval(f, g, codes, 1 - _REFUTED)[1:], names)
+    return PriorEstimate(names, found, low, high)
+
+
+def _read(proba: Any, proba_ref: Any, y_ref: Any, labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both laws, the codes of the reference's labels, and the labels; or one sentence on what does not fit together."""
     q, r, y = read_laws("proba", proba), read_laws("proba_ref", proba_ref), _column(y_ref, "y_ref")
     if labels is not None:
         check_names("labels", labels)
@@ -170,25 +189,19 @@ def estimate_prior(
         raise ValueError(
             f"y_ref has {counts.min()} examples of the label {label!r}: at least {_FEWEST} of each label are needed."
         )
-    f, g, maximum = q, r, None
-    if method == "em":
-        trained = counts / counts.sum() if train_prior is None else read_prior("train_prior", train_prior, names)
-        maximum = _maximum(q / trained)
-        safe = np.maximum(maximum, 1e-9)
-        f, g = (reweigh(law, safe / safe.sum(), trained) for law in (q, r))
-    found, low, high = _interval(f, g, codes, level)
-    _check_shift(q, r, codes, found)
-    if maximum is not None:
-        _, least, most = _interval(f, g, codes, 1 - _REFUTED)
-        outside = (maximum < least) | (maximum > most)
-        if outside.any():
-            j = int(np.argmax(outside))
-            raise ValueError(
-                f"The maximum of the likelihood of proba gives the label {names.tolist()[j]!r} the share {maximum[j]:.4g}, and proba_ref with y_ref allows shares from "
-                f"{least[j]:.4g} to {most[j]:.4g}: the probabilities are not calibrated. Calibrate them, pass the train_prior of the fit, or "
-                "use method='confusion'."
-            )
-    return PriorEstimate(names, found, low, high)
+    return q, r, codes, names
+
+
+def _check_calibrated(maximum: np.ndarray, least: np.ndarray, most: np.ndarray, names: np.ndarray) -> None:
+    """ValueError where the maximum of the likelihood lies outside of what the reference allows."""
+    outside = (maximum < least) | (maximum > most)
+    if outside.any():
+        j = int(np.argmax(outside))
+        raise ValueError(
+            f"The maximum of the likelihood of proba gives the label {names.tolist()[j]!r} the share {maximum[j]:.4g}, and proba_ref with y_ref allows shares from "
+            f"{least[j]:.4g} to {most[j]:.4g}: the probabilities are not calibrated. Calibrate them, pass the train_prior of the fit, or "
+            "use method='confusion'."
+        )
 
 
 def _maximum(ratios: np.ndarray) -> np.ndarray:
@@ -225,14 +238,14 @@ def _interval(
         z2 = quantile**2
         a, b, c = slope**2 - z2 * (s_0 + s_1), -2 * gap * slope + 2 * z2 * s_0, gap**2 - z2 * (s_m + s_0)
         disc = b * b - 4 * a * c
-        if a <= 0 or disc < 0:  # Fieller's set is unbounded: all shares, or all but an interval
+        if a <= _ROUNDING**2 or disc < 0:  # Fieller's set is unbounded: all shares, or all but an interval
             raise refused
         ends = np.clip((-b + np.array([-1, 1]) * np.sqrt(disc)) / (2 * a), 0, 1)
         share = float(np.clip(gap / slope, 0, 1))
         return np.array([1 - share, share]), np.array([1 - ends[1], ends[0]]), np.array([1 - ends[0], ends[1]])
     square = np.vstack([A[:-1], np.ones(k)])  # the last equation follows from the others; the shares sum to one
     values = np.linalg.svd(A, compute_uv=False)
-    if values[-1] < 5 * np.sqrt(max(np.trace(s) for s in spread)):
+    if values[-1] < max(_ROUNDING, 5 * np.sqrt(max(np.trace(s) for s in spread))):
         raise refused
     inverse = np.linalg.inv(square)[:, :-1]
     pi = np.linalg.solve(square, np.append(m[:-1], 1.0))

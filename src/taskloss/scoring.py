@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from .data.base import Translator
-from .data.costs import example_costs
+from .data.costs import example_costs, warn_of_alphabet
 from .data.labels import Classes, LabelSets, labels_for, ordered_categories
 from .data.weights import example_weights
 from .losses.base import Loss
@@ -38,7 +38,10 @@ class TaskScorer(BaseEstimator):
             losses = losses_of(self.loss, estimator.predict(X), y, labels)
         else:
             labels, loss = _bound(self.loss, y, labels)
-            costs = example_costs(X, costs, labels.classes, labels.outputs(loss))
+            names = labels.classes, labels.outputs(loss)
+            if loss.label_names() is None:
+                warn_of_alphabet(costs, *names)
+            costs = example_costs(X, costs, *names)
             z = decide(estimator, loss, costs, X=X) if holds_own(estimator) else estimator.predict(X)
             losses = labels.losses(loss, labels.encode_outputs(z, loss), y, costs)
         return -float(np.average(losses, weights=example_weights(sample_weight, len(losses))))

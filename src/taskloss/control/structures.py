@@ -10,9 +10,8 @@ from .._checks import count_examples
 from ..data.matchings import matchings
 from ..data.sequences import as_labels
 from ..data.weights import example_weights
-from ..estimators.deciding import joined_spans
 from ..losses.chain import SequenceZeroOne
-from ..losses.spans import law_spans, matches
+from ..losses.spans import matches
 from ..polytopes._spans import Spans
 from .knobs import Abstain, Knob, Read, answers
 
@@ -88,19 +87,9 @@ class SomeSpans(Knob):
         self.low, self.high = 0.0, float(self.spurious.max())
 
     def read(self, X: Any, params: dict[str, Any]) -> Read:
-        examples, tags = self.face._read(X, **params), self.loss.tags()
-        forest, unary, pairwise = self.face._law_scores(examples)
-        z = self.face._decide(examples, self.loss, None)
-        found = tags.spans(forest, z)
-        _, known, q = joined_spans(list(law_spans(forest, unary, pairwise, tags)))
-        size, kinds = forest.n_nodes + 1, len(tags.kinds)
-        keys, mine = (((s.first * size) + s.stop) * kinds + s.kind for s in (known, found))
-        order = np.argsort(keys)
-        place = np.minimum(np.searchsorted(keys[order], mine), max(len(keys) - 1, 0))
-        right = np.zeros(len(mine))
-        if len(keys):
-            there = order[place]
-            right = np.where(keys[there] == mine, q[there], 0.0)
+        examples = self.face._read(X, **params)
+        forest, z = examples.forest, self.face._decide(examples, self.loss, None)
+        found, right = self.face._spans_of(examples, self.loss.tags(), z)
         at = self.spurious[found.kind] * (1 - right)
         return Read(len(forest), forest.tree_of[found.first], at, (examples, z, X, found))
 

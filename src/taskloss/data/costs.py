@@ -11,6 +11,7 @@ import numpy as np
 
 from .._checks import check_names, count_examples, real_array
 from ..losses.base import name_array
+from ..progress import warn
 
 # The words of detection for two outputs and two labels, the second of which is the one to be found: (output, label).
 _DETECTION: dict[str, tuple[int, int | None]] = {
@@ -88,13 +89,32 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
     return table
 
 
+def _is_word(key: Any, outputs: list[Any]) -> bool:
+    return isinstance(key, str) and key not in outputs and key.replace("_", " ") in _DETECTION
+
+
+def warn_of_alphabet(costs: Any, labels: np.ndarray, outputs: np.ndarray) -> None:
+    """For labels that nobody has put in order: numbers say which one is to be found, and the alphabet says nothing."""
+    names = labels.tolist()
+    if not isinstance(costs, Mapping) or len(names) != 2 or outputs.tolist() != names:
+        return
+    if all(isinstance(name, str) for name in names) and any(_is_word(key, names) for key in costs):
+        negative, positive = names
+        warn(
+            f"costs takes {positive!r} for the label to be found, the second by the alphabet: name pairs (output, label) instead, such as "
+            f"({negative!r}, {positive!r}) for this miss, or an order, CostMatrix(..., labels=[{positive!r}, {negative!r}]), where it is {negative!r} that is to be found.",
+            UserWarning,
+            3,
+        )
+
+
 def _cell(key: Any, outputs: list[Any], labels: list[Any]) -> tuple[int, int | None]:
     """The row of a table of costs that a key means, and its column, None for all."""
     if key in outputs:
         return outputs.index(key), None
     if isinstance(key, tuple) and len(key) == 2 and key[0] in outputs and key[1] in labels:
         return outputs.index(key[0]), labels.index(key[1])
-    if isinstance(key, str) and key.replace("_", " ") in _DETECTION and len(outputs) == len(labels) == 2:
+    if _is_word(key, outputs) and len(outputs) == len(labels) == 2:
         return _DETECTION[key.replace("_", " ")]
     words = f", or one of {', '.join(map(repr, _DETECTION))}" if len(outputs) == len(labels) == 2 else ""
     raise ValueError(

@@ -21,23 +21,35 @@ def read_laws(name: str, proba: Any, sets: bool = False) -> np.ndarray:
             f"{name} must have one row for each example and one column for each label, got shape {q.shape}"
             + (": for two labels give both columns, np.column_stack([1 - p, p])." if q.ndim == 1 else ".")
         )
-    one = np.ones(q.shape[1])
+    executor = Executor.for_work(10.0 * q.size, -(-len(q) // _ROWS))
+    quick = None
+    if executor.compiled and not sets:
+        from .._compiled.laws import lawful as quick
 
     def check(rows: slice) -> None:
-        for start in range(rows.start, rows.stop, _ROWS):  # while a block is in the cache
-            block = q[start : min(start + _ROWS, rows.stop)]
-            low, high = block.min(), block.max()
-            if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
-                raise ValueError(
-                    f"{name} must be probabilities, from 0 to 1, got {low if not low >= -_TOLERANCE else high}."
-                )
-            total = block @ one
-            if not sets and (abs(total.max() - 1) > _TOLERANCE or abs(total.min() - 1) > _TOLERANCE):
-                worst = int(np.argmax(np.abs(total - 1)))
-                raise ValueError(
-                    f"Each row of {name} must sum to one, but row {start + worst} sums to {total[worst]:.6g}: divide by the sums, or "
-                    "pass probabilities in the place of scores."
-                )
+        if quick is None or not quick(
+            q[rows], _TOLERANCE
+        ):  # which finds laws to be laws; what else they are is looked at anew
+            _refuse_unlawful(name, q, rows, sets)
 
-    Executor.for_work(10.0 * q.size, -(-len(q) // _ROWS)).over(check, len(q))
+    executor.over(check, len(q))
     return q
+
+
+def _refuse_unlawful(name: str, q: np.ndarray, rows: slice, sets: bool) -> None:
+    """One sentence on what is no probability or sums to something else, if any of these rows does."""
+    one = np.ones(q.shape[1])
+    for start in range(rows.start, rows.stop, _ROWS):  # while a block is in the cache
+        block = q[start : min(start + _ROWS, rows.stop)]
+        low, high = block.min(), block.max()
+        if not (low >= -_TOLERANCE and high <= 1 + _TOLERANCE):
+            raise ValueError(
+                f"{name} must be probabilities, from 0 to 1, got {low if not low >= -_TOLERANCE else high}."
+            )
+        total = block @ one
+        if not sets and (abs(total.max() - 1) > _TOLERANCE or abs(total.min() - 1) > _TOLERANCE):
+            worst = int(np.argmax(np.abs(total - 1)))
+            raise ValueError(
+                f"Each row of {name} must sum to one, but row {start + worst} sums to {total[worst]:.6g}: divide by the sums, or "
+                "pass probabilities in the place of scores."
+            )

@@ -33,7 +33,7 @@ def span_threshold(threshold: Any, costs: Any, precision: Any) -> float | None:
         return float(pair[0] / pair.sum())
     for name, value in (("threshold", threshold), ("precision", precision)):
         if value is not None and not (isinstance(value, numbers.Real) and 0 < float(value) <= 1):
-            raise ValueError(f"{name} must be a probability above zero, got {value!r}.")
+            raise ValueError(f"{name} must be a probability, above zero and at most one, got {value!r}.")
     return float(threshold) if threshold is not None else _OVERLAPPING if precision is not None else None
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._checks import check_hyperparameters, check_lengths, check_number, said_of
 from ..checkpoints import Checkpoint
 from ..data.base import Translator
-from ..data.costs import example_costs
+from ..data.costs import example_costs, warn_of_alphabet
 from ..data.labels import check_kind
 from ..data.weights import example_weights
 from ..hypotheses.base import Hypothesis
@@ -310,7 +310,10 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
         if costs is None or isinstance(costs, np.ndarray):
             return costs
         loss = self._loss_for(loss)
-        return example_costs(X, costs, self.labels_.classes, self.labels_.outputs(loss))
+        names = self.labels_.classes, self.labels_.outputs(loss)
+        if loss.label_names() is None and getattr(self, "order", None) is None:
+            warn_of_alphabet(costs, *names)
+        return example_costs(X, costs, *names)
 
     def _decide_for(
         self, X: Any, loss: Any, costs: Any, class_prior: Any, train_prior: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from ..hypotheses.structured import NodeEdgeScores
 from ..losses.spans import Scheme
 from ..polytopes._forest import Forest
 from ..polytopes._spans import Spans, best_spans, likely_spans, probabilities_of
+from .labelling import Examples
 from .lazily import lazily
 from .tagging import Tagger
 
@@ -86,12 +88,13 @@ class SequenceTagger(Tagger):
         Parameters
         ----------
         X : sequences, as for `predict`.
-        scheme : how labels write spans: "BIO" (IOB2), "IO", "BIOES" or "BILOU"; labels are "O", or a prefix, a dash and a name.
+        scheme : how labels write spans: "BIO" (also "IOB2"), "IO", "BIOES" ("IOBES") or "BILOU" ("BILUO", as spaCy has it); labels are "O", or a prefix, a dash and a name.
         threshold : report all spans of at least this probability, above zero. Without it, and without costs and precision,
             the spans of `predict`.
         costs : (cost of a span that is false, cost of one that is missed); the threshold is then the first over their sum.
-        precision : report as many spans as may be, the likeliest first, while their mean probability, which is the expected
-            precision on these X, is at least this; of those of probability one half or more.
+        precision : report as many spans as may be, the likeliest first, while their mean probability, which is the precision that the
+            model expects on these X, is at least this; of those of probability one half or more. For a precision that is kept
+            however wrong the probabilities are, calibrate a `RiskController` with `SpanCosts()` on held-out sentences.
 
         Returns
         -------
@@ -115,36 +118,49 @@ class SequenceTagger(Tagger):
         least = span_threshold(threshold, costs, precision)
         examples = self._read(X)
         read = Scheme(self.classes_, scheme)
-        pairs = read.tags.pairs
         loss, forest = self._loss_for(None), examples.forest
         chosen = self._decide(examples, loss, None) if least is None else None
         if chosen is not None and len(loss.output_names(self.classes_)) != len(self.classes_):
             raise ValueError(f"{loss!r} has outputs that are no labels: give threshold=..., costs=... or precision=...")
 
-        def work(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
-            mu, steps = self._inference.moments_at(some, NodeEdgeScores(*scores), pairs)
-            if chosen is not None:
-                spans = read.spans(some, chosen[nodes])
-                q = probabilities_of(spans, some, mu, steps, read.tags)
-            else:
-                assert least is not None
-                spans, q = likely_spans(some, mu, steps, read.tags, least)
-                if least < 0.5:  # from one half on none can overlap
-                    apart = best_spans(spans, q - least)
-                    spans, q = Spans(*(part[apart] for part in spans)), q[apart]
+        def likely(some: Forest, mu: np.ndarray, steps: np.ndarray, _: slice) -> tuple[Spans, np.ndarray]:
+            assert least is not None
+            spans, q = likely_spans(some, mu, steps, read.tags, least)
+            if least < 0.5:  # from one half on none can overlap
+                apart = best_spans(spans, q - least)
+                spans, q = Spans(*(part[apart] for part in spans)), q[apart]
+            return spans, q
+
+        spans, q = self._spans_of(examples, read, chosen) if chosen is not None else self._spans(examples, read, likely)
+        if precision is not None:
+            kept = as_precise(q, precision)
+            spans, q = Spans(*(part[kept] for part in spans)), q[kept]
+        tree = forest.tree_of[spans.first] if len(q) else spans.first
+        start = forest.offsets[tree]
+        columns = (spans.first - start, spans.stop - start, spans.kind, q)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        found = [Span(a, b, read.kinds[kind], p) for a, b, kind, p in rows]
+        cuts = np.searchsorted(tree, np.arange(len(forest) + 1))
+        return [found[a:b] for a, b in pairwise(cuts.tolist())]
+
+    def _spans_of(self, examples: Examples, read: Scheme, z: np.ndarray) -> tuple[Spans, np.ndarray]:
+        """The spans that codes of all positions make, and their probabilities."""
+
+        def given(some: Forest, mu: np.ndarray, steps: np.ndarray, nodes: slice) -> tuple[Spans, np.ndarray]:
+            spans = read.spans(some, z[nodes])
+            return spans, probabilities_of(spans, some, mu, steps, read.tags)
+
+        return self._spans(examples, read, given)
+
+    def _spans(self, examples: Examples, read: Scheme, work: Callable[..., Any]) -> tuple[Spans, np.ndarray]:
+        """What work(forest, node moments, moments of steps that go on, nodes) finds in blocks of examples, as spans of all of them."""
+
+        def run(some: Forest, nodes: slice, scores: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
+            spans, q = work(some, *self._inference.moments_at(some, NodeEdgeScores(*scores), read.tags.pairs), nodes)
             return spans.first + nodes.start, spans.stop + nodes.start, spans.kind, q
 
-        columns = [np.concatenate(part) for part in zip(*self._blocks(examples, work, False), strict=True)]
-        if precision is not None:
-            kept = as_precise(columns[3], precision)
-            columns = [part[kept] for part in columns]
-        first, stop, kinds, q = columns
-        tree = forest.tree_of[first] if len(first) else first
-        start = forest.offsets[tree]
-        rows = zip((first - start).tolist(), (stop - start).tolist(), kinds.tolist(), q.tolist(), strict=True)
-        spans = [Span(a, b, read.kinds[kind], p) for a, b, kind, p in rows]
-        cuts = np.searchsorted(tree, np.arange(len(forest) + 1))
-        return [spans[a:b] for a, b in pairwise(cuts.tolist())]
+        first, stop, kind, q = map(np.concatenate, zip(*self._blocks(examples, run, False), strict=True))
+        return Spans(first, stop, kind), q
 
     def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
         if parents is not None or parents_of(X) is not None:

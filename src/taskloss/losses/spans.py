@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import said_of
 from ..polytopes._forest import Forest, Limits
-from ..polytopes._spans import Spans, Tags, best_spans, span_probabilities, spans_of
+from ..polytopes._spans import Spans, Tags, best_spans, likely_spans, spans_of
 from ..polytopes._sum_product import cell_marginals
 from .base import name_array
 from .chain import SequenceZeroOne
@@ -22,6 +22,7 @@ SCHEMES = {
     "BIOES": ("BI", "IE", "BIES"),
     "BILOU": ("BI", "IE", "BIES"),
 }
+_ALIASES = {"IOB2": "BIO", "IOBES": "BIOES", "BILUO": "BILOU"}  # conlleval's, flair's and spaCy's words
 _ALIKE = {"L": "E", "U": "S", "M": "I"}  # BILOU and BMEOW, letter by letter
 _BLOCK_EDGES = 1 << 22  # numbers in the edge marginals of a block of sequences
 
@@ -34,6 +35,7 @@ class Scheme:
     """
 
     def __init__(self, labels: Any, scheme: str = "BIO"):
+        scheme = _ALIASES.get(scheme, scheme) if isinstance(scheme, str) else scheme
         if not isinstance(scheme, str) or scheme not in SCHEMES:
             raise ValueError(f"There is no scheme of spans named {scheme!r}; choose one of: {', '.join(SCHEMES)}.")
         self.labels, self.scheme = name_array(labels), scheme
@@ -223,8 +225,10 @@ class SpanCosts(SequenceZeroOne):
         tags = self.tags()
         missed, spurious = self._prices(tags)
         found = []
-        for block, spans, q in law_spans(forest, unary, pairwise, tags):
-            gains = (missed + spurious)[spans.kind] * q - spurious[spans.kind]
+        full = missed + spurious
+        least = np.min(spurious[full > 0] / full[full > 0], initial=1.0)  # below it no span gains; less a rounding
+        for block, spans, q in law_spans(forest, unary, pairwise, tags, max(least * (1 - 1e-9), 1e-12)):
+            gains = full[spans.kind] * q - spurious[spans.kind]
             gains = np.where(tags.writable(spans), gains, 0.0)
             chosen = best_spans(spans, gains)
             found.append(tags.write(Spans(*(part[chosen] for part in spans)), block.n_nodes))
@@ -267,4 +271,4 @@ def law_spans(
         if pairwise.ndim == 3:
             steps = pairwise[(forest.children >= first) & (forest.children < stop)]
         nodes, joint = cell_marginals(block, unary[first:stop], steps, tags.tags.pairs)
-        yield block, *span_probabilities(block, nodes, joint, tags.tags, least)
+        yield block, *likely_spans(block, nodes, joint, tags.tags, least)

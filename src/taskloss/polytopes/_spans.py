@@ -143,7 +143,6 @@ def _compiled(
         np.ascontiguousarray(steps, dtype=float),
         forest.edge_of,
         forest.offsets,
-        np.ascontiguousarray(tags.kinds),
         states,
         state_starts,
         np.ascontiguousarray(pairs[columns]),

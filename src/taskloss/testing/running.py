@@ -36,7 +36,13 @@ def run(part: Any, laws: Mapping[str, Law], **options: Any) -> dict[str, str]:
         except Exception as error:
             broken[name] = f"{type(error).__name__}: {error}"
     if broken:
-        lines = "\n".join(f"- {name} ({said(laws[name])}): {_short(text)}" for name, text in broken.items())
+        alike: dict[str, list[str]] = {}  # what stops every law, such as a size that is missing, is said once
+        for name, text in broken.items():
+            alike.setdefault(text, []).append(name)
+        lines = "\n".join(
+            f"- {', '.join(names)}{f' ({said(laws[names[0]])})' if len(names) == 1 else ''}: {_short(text)}"
+            for text, names in alike.items()
+        )
         raise BrokenLawError(f"{part!r} breaks {len(broken)} of {len(laws)} laws of its kind:\n{lines}", broken)
     return report
 
