@@ -180,7 +180,18 @@ class _Search:
         self.certify(leave)
         kept: dict[str, object] = {"objective": part, "here": self.here[columns]}
         kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap", "bound")}
-        for name in ("value", "gap", "bound", "polishes", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
+        for name in (
+            "value",
+            "gap",
+            "bound",
+            "polishes",
+            "stuck",
+            "length",
+            "theta",
+            "gradient",
+            "change",
+            "gradient_change",
+        ):
             columnwise = getattr(self, name)
             kept[name] = None if columnwise is None else np.ascontiguousarray(columnwise[..., columns])
         self.__dict__.update(kept)  # at once, so that an interrupt finds all of it or nothing
@@ -197,7 +208,9 @@ class _Search:
         A direction that is wrong about the curvature of intercepts takes them to be solved; such a step is short, and shows it.
         """
         level = self.level
-        claims = np.isinf(self.bound) & ((self.gap <= level) | ((model <= level) & (self._slack(model, level) <= level)))
+        claims = np.isinf(self.bound) & (
+            (self.gap <= level) | ((model <= level) & (self._slack(model, level) <= level))
+        )
         sides = self.certify(claims) if claims.any() else None
         if sides is None:
             return False
@@ -425,7 +438,9 @@ class _NewtonDirections(_Directions):
             hp = product(p)
             self.products += 1
             curvature = dot(p, hp)
-            live = (curvature > 0) & ((size > target) | (inner == 0))  # a preconditioner that is wrong here must not end the search
+            live = (curvature > 0) & (
+                (size > target) | (inner == 0)
+            )  # a preconditioner that is wrong here must not end the search
             if not live.any():
                 break
             t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
