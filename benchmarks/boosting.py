@@ -9,6 +9,8 @@ penalty from the same strengths. Sets of up to 200 rows are judged on ten splits
 most 3,000 training rows. Intervals of differences are those of `quality.md`. In rankings every method with trees chooses among 7, 15 and
 31 leaves at rate 0.05 and stops early (50 rounds, 500 at the most) by NDCG@10 on the validation queries, which also choose between a constant and a linear start.
 
+Splits that are kept may come from several machines; the line above names the one that wrote this page.
+
 Options: --jobs N, processes of one thread each that share out the splits of all sets; --minutes M, after which no further split is begun and the rest is left for another run;
 --parts FOLDER, where finished splits are kept until a set has all of them, so that the next run goes on from there; --table, which only writes the page.
 """
