@@ -478,7 +478,9 @@ def render(kept: dict[str, Any]) -> str:
         lines += [f"Not measured: {', '.join(missing)}.", ""]
     for folder, title in (("ordinal", "Ordered labels"), ("cost_sensitive", "Costs"), ("multilabel", "Label sets")):
         found = {k.split("/")[1]: kept[k] for k in everything() if k in kept and k.startswith(folder)}
-        lines += _table(title, found)
+        earlier = {name: r for name, r in found.items() if "starts" not in r}
+        lines += _table(title, {name: r for name, r in found.items() if name not in earlier})
+        lines += _table(f"{title}, measured earlier, with trees from the constant alone", earlier)
     ranked = {k.split("/")[1]: kept[k] for k in everything() if k in kept and k.startswith("ranking")}
     if ranked:
         methods = sorted({m for r in ranked.values() for m in r["ndcg"]})

@@ -351,7 +351,8 @@ def test_a_start_that_stops_early_has_examples_held_out(start):
     X, y = rows(0)
     model = tl.OrdinalClassifier(hypothesis=trees(6, start)).fit(X, y)
     before, after = model.theta_.node.begun.theta.curve, model.validation_curve_
-    assert len(before) < 101 and len(after) == 7  # the trees themselves take all their rounds
+    assert len(before) < 101
+    assert len(after) == 7  # the trees themselves take all their rounds
     assert before.min() == pytest.approx(after[0], abs=1e-9)
     alone = tl.OrdinalClassifier(hypothesis=start).fit(X, y)
     np.testing.assert_allclose(before, alone.validation_curve_, atol=1e-9)
