@@ -30,7 +30,9 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
-_MATRIX_WORK = 1 << 22  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
+_MATRIX_WORK = (
+    1 << 22
+)  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
 _STIFF_WORK = 1 << 29  # and where steps without it are many
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
@@ -201,11 +203,18 @@ class PenalisedRisk(Penalised):
     def matrices_pay(self) -> bool:
         """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
         hypothesis, risk, k = self.hypothesis, self.risk, self.risk.n_scores
-        if not risk.exactly_curved or hypothesis.own is not None or hypothesis.room is not None or self.free is not None:
+        if (
+            not risk.exactly_curved
+            or hypothesis.own is not None
+            or hypothesis.room is not None
+            or self.free is not None
+        ):
             return False
         weights = hypothesis.rank(self.inputs)
         order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
-        alone = self.separable or hypothesis.shares_weights or risk.ordered  # a label sees the thresholds beside it alone
+        alone = (
+            self.separable or hypothesis.shares_weights or risk.ordered
+        )  # a label sees the thresholds beside it alone
         work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
         most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most

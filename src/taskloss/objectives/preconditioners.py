@@ -304,7 +304,7 @@ def _by_pairs_of_scores(z: np.ndarray, weights: np.ndarray, matrices: np.ndarray
 def _add_penalty(hessian: np.ndarray, penalised: int, alpha: float) -> None:
     """Add alpha on the first parameters, and to the rest a little, since the risk need not see all of their directions."""
     diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
-    diagonal[penalised:] += 1e-10 * (diagonal[penalised:].sum() + (alpha or 1.0))
+    diagonal[penalised:] += 1e-8 * (diagonal[penalised:].sum() + (alpha or 1.0))
     diagonal[:penalised] += alpha if alpha else 1e-10 * diagonal.mean()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Array, Objective
-from .descent import LBFGS, _Directions, _NewtonDirections, _Search
+from .descent import LBFGS, _Directions, _Search
 
 
 class _MatrixDirections(_Directions):

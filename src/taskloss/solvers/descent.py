@@ -15,13 +15,11 @@ import numpy as np
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
 from .pairs import Pairs
+from .stopping import Trend, shares
 
-_TREND = 5  # a trend is seen over the last so-manieth part of all steps, and the one before
-_SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
 _SETTLED = 1e-2  # the share of the tolerated gap that may be left in what is not penalised
 _POLISHES = 1  # steps in that alone, at the most
-_CAUTION = 3  # times what the trend says, since later decreases are slower more often than faster
 
 
 def dot(a: Array, b: Array) -> np.ndarray:
@@ -49,7 +47,7 @@ class Descent(Solver):
         search = _Search(objective, theta, tol=self.tol)
         status, iteration, gap = Status.MAX_ITER, 0, np.inf
         try:
-            direction, trend = self._directions(objective), _Trend()
+            direction, trend = self._directions(objective), Trend()
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
@@ -65,7 +63,7 @@ class Descent(Solver):
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(values.sum()), gap)
-                done = gaps <= self.tol * _shares(values) + 1e-300
+                done = gaps <= self.tol * shares(values) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
@@ -74,7 +72,7 @@ class Descent(Solver):
                 done = done[search.here]
                 if done.all():  # but the mean has fallen since others left
                     search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
-                    direction, trend = self._directions(objective), _Trend()
+                    direction, trend = self._directions(objective), Trend()
                     continue
                 live = np.flatnonzero(~done)
                 if len(live) < _FEW * len(done) and search.keep(live):
@@ -101,39 +99,6 @@ class Descent(Solver):
 
     def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
-
-
-class _Trend:
-    """What values that fall geometrically have left to fall: with decreases D over some last steps and D / r over as many before, r / (1 - r) D.
-
-    A direction knows the curvature that its last steps have met; where many directions are flat it takes what it has not seen to be solved.
-    """
-
-    def __init__(self) -> None:
-        self.values: list[np.ndarray] = []
-
-    def gaps(self, value: np.ndarray) -> np.ndarray:
-        self.values.append(value)
-        last = len(self.values) - 1
-        if last < 2:
-            return np.zeros(len(value))
-        steps = max(1, last // _TREND)
-        now, before = (self.values[i - steps] - self.values[i] for i in (last, last - steps))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
-        return _CAUTION * np.maximum(now, 0) * rate / (1 - rate)
-
-    def keep(self, columns: np.ndarray) -> None:
-        self.values = [value[columns] for value in self.values]
-
-
-def _shares(values: np.ndarray) -> np.ndarray:
-    """What of the gap that is tolerated falls to each column, times its sum: half by its value, and half to all alike.
-
-    A label that never occurs has its minimum, zero, at infinity, and could not be done by its own value.
-    """
-    size = np.abs(values)
-    return (size + size.mean()) / 2
 
 
 def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
@@ -180,7 +145,18 @@ class _Search:
         self.certify(leave)
         kept: dict[str, object] = {"objective": part, "here": self.here[columns]}
         kept["left"] = {name: np.array(self.of_all(name)) for name in ("theta", "value", "gap", "bound")}
-        for name in ("value", "gap", "bound", "polishes", "stuck", "length", "theta", "gradient", "change", "gradient_change"):
+        for name in (
+            "value",
+            "gap",
+            "bound",
+            "polishes",
+            "stuck",
+            "length",
+            "theta",
+            "gradient",
+            "change",
+            "gradient_change",
+        ):
             columnwise = getattr(self, name)
             kept[name] = None if columnwise is None else np.ascontiguousarray(columnwise[..., columns])
         self.__dict__.update(kept)  # at once, so that an interrupt finds all of it or nothing
@@ -189,7 +165,7 @@ class _Search:
     @property
     def level(self) -> np.ndarray:
         """The gap at which each column is done."""
-        return self.tol * _shares(self.of_all("value"))[self.here]
+        return self.tol * shares(self.of_all("value"))[self.here]
 
     def confirm(self, model: np.ndarray) -> bool:
         """Bound the gap of columns that may be done; True where some took a step in what is not penalised, and are to be looked at again.
@@ -197,7 +173,9 @@ class _Search:
         A direction that is wrong about the curvature of intercepts takes them to be solved; such a step is short, and shows it.
         """
         level = self.level
-        claims = np.isinf(self.bound) & ((self.gap <= level) | ((model <= level) & (self._slack(model, level) <= level)))
+        claims = np.isinf(self.bound) & (
+            (self.gap <= level) | ((model <= level) & (self._slack(model, level) <= level))
+        )
         sides = self.certify(claims) if claims.any() else None
         if sides is None:
             return False
@@ -422,7 +400,9 @@ class _NewtonDirections(_Directions):
             hp = product(p)
             self.products += 1
             curvature = dot(p, hp)
-            live = (curvature > 0) & ((size > target) | (inner == 0))  # a preconditioner that is wrong here must not end the search
+            live = (curvature > 0) & (
+                (size > target) | (inner == 0)
+            )  # a preconditioner that is wrong here must not end the search
             if not live.any():
                 break
             t = np.where(live, size / np.where(live, curvature, 1.0), 0.0)
