@@ -96,7 +96,9 @@ def main() -> None:
     with threadpool_limits(1):
         rows = [*fits(), *predictions(), *sentence()]
     note = (__doc__ or "").split("\n\n", 1)[1].replace("\n", " ").strip()
-    write_table("small", "Small things, often", ["what", "taskloss, ms", "peer, ms", "ratio", "at most"], rows, (), note)
+    write_table(
+        "small", "Small things, often", ["what", "taskloss, ms", "peer, ms", "ratio", "at most"], rows, (), note
+    )
 
 
 if __name__ == "__main__":
