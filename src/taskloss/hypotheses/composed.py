@@ -30,11 +30,9 @@ class Composed(Hypothesis):
         node = self.node
         if isinstance(node, Hypothesis):
             return node
-        return (
-            _by_name(Hypothesis.registry[node])
-            if isinstance(node, str) and node in Hypothesis.registry
-            else Hypothesis.resolve(node)
-        )
+        if not isinstance(node, str) or node not in Hypothesis.registry:
+            return Hypothesis.resolve(node)
+        return _by_name(Hypothesis.registry[node])  # type: ignore[arg-type]  # classes have a hash, if their instances have none
 
     def node_inputs(self, inputs: Inputs) -> Inputs:
         """What of the inputs the node reads."""
