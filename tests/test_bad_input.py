@@ -196,7 +196,7 @@ def test_no_convergence_warns_with_advice():
 
 def test_a_search_that_rounding_stops_far_from_the_minimum_warns():
     with pytest.warns(ConvergenceWarning, match="scale the features"):
-        model = tl.TaskLossEstimator().fit((X * 1e6).astype(np.float32), y)
+        model = tl.TaskLossEstimator(solver="lbfgs").fit((X * 1e6).astype(np.float32), y)
     assert model.solution_.optimality > 1e-4
     assert not model.solution_.converged
 

@@ -18,6 +18,7 @@ from .pairs import Pairs
 from .stopping import Trend, shares
 
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
+_NOISE = 8 * float(np.finfo(float).eps)  # of values, beside them
 _SETTLED = 1e-2  # the share of the tolerated gap that may be left in what is not penalised
 _POLISHES = 1  # steps in that alone, at the most
 
@@ -55,7 +56,8 @@ class Descent(Solver):
                 # no decrease, earlier ones say nothing of what is left.
                 doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
                 model = np.maximum(-slope, 0) / 2
-                search.gap = np.maximum(model, trend.gaps(search.value) * doubted) * (slope != 0)
+                left = trend.gaps(search.value, bool(doubted.any()))
+                search.gap = np.maximum(model, left * doubted) * (slope != 0)
                 if not direction.exact and search.confirm(model):
                     continue
                 search.gap = np.minimum(search.gap, search.bound)
@@ -209,7 +211,7 @@ class _Search:
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
         """The value and gradient at trial, whose open columns alone differ from the point of those given."""
         self.evaluations += 1
-        columns = np.flatnonzero(open)
+        columns = np.flatnonzero(open) if len(open) > 1 else open
         part = _part(self.objective, columns) if len(columns) < _FEW * len(open) else None
         if part is None:
             return self.objective.value_and_gradient(trial)
@@ -231,21 +233,22 @@ class _Search:
         if not (slope < 0).any():
             return False
         t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
-        low, high = np.zeros_like(t), np.full_like(t, np.inf)
-        low_slope, low_value = slope.copy(), self.value.copy()
-        noise = 8 * np.finfo(float).eps * np.abs(self.value)
-        exhausted = np.zeros_like(self.stuck)
-        accept, value, gradient = t == 0, self.value, self.gradient
+        low, high, low_slope, low_value = np.zeros_like(t), np.full_like(t, np.inf), slope, self.value
+        noise = _NOISE * np.abs(self.value)
+        exhausted: np.ndarray = np.False_  # type: ignore[assignment]  # of each column, once a bracket is looked at
+        still = t == 0
+        accept, value, gradient = still, self.value, self.gradient
         for _ in range(30):
             change = t * d
             trial = self.theta + change
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self._evaluate(trial, ~accept, value, gradient)
-            with np.errstate(invalid="ignore"):
                 new_slope = dot(gradient, d)
-                decreases = value <= self.value + 1e-4 * t * slope + noise
-                flat = newton | (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
-            accept = (decreases & flat) | (t == 0) | exhausted
+                accept = value <= self.value + 1e-4 * t * slope + noise
+                decreases = accept
+                if not newton:
+                    accept = accept & (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
+            accept = accept | still | exhausted
             if accept.all():
                 break
             long = ~accept & (~decreases | (new_slope > 0) | ~np.isfinite(new_slope))
@@ -261,8 +264,9 @@ class _Search:
                 bracketed = np.where(np.isfinite(inside), inside, (low + high) / 2)
                 outside = np.clip(np.where(np.isfinite(secant), secant, 10 * t), 2 * t, 10 * t)
             t = np.where(accept, t, np.where(np.isfinite(high), bracketed, outside))
-            exhausted |= ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
+            exhausted = exhausted | ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
             t = np.where(exhausted, low, t)
+            still = t == 0
         else:
             change = np.where(accept, t, low) * d
             trial = self.theta + change

@@ -18,10 +18,11 @@ class Trend:
     def __init__(self) -> None:
         self.values: list[np.ndarray] = []
 
-    def gaps(self, value: np.ndarray) -> np.ndarray:
+    def gaps(self, value: np.ndarray, wanted: bool = True) -> np.ndarray:
+        """What is left of each column, or zeros where it is not wanted; the values are remembered in any case."""
         self.values.append(value)
         last = len(self.values) - 1
-        if last < 2:
+        if last < 2 or not wanted:
             return np.zeros(len(value))
         steps = max(1, last // _TREND)
         now, before = (self.values[i - steps] - self.values[i] for i in (last, last - steps))
