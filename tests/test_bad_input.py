@@ -20,12 +20,24 @@ def broken(value):
     return bad
 
 
+def tagged(first, min_frequency=1):
+    """A fit of a tagger to mappings, of which this is the first."""
+    return tl.SequenceTagger(min_frequency=min_frequency).fit([[first, {"c": 1.0}], [{"c": 2.0}]], [["x", "y"], ["y"]])
+
+
 CASES = {
     "nan": (lambda: tl.TaskLossEstimator().fit(broken(np.nan), y), "contains NaN"),
     "infinite": (lambda: tl.TaskLossEstimator().fit(broken(np.inf), y), "contains infinity"),
     "infinite sparse": (lambda: tl.TaskLossEstimator().fit(csr_matrix(broken(np.inf)), y), "contains infinity"),
     "empty": (lambda: tl.TaskLossEstimator().fit(X[:0], y[:0]), "0 sample"),
     "lengths": (lambda: tl.TaskLossEstimator().fit(X, y[:-1]), "different lengths: 30 and 29"),
+    "nan inside a feature mapping": (
+        lambda: tagged({"a": {"b": np.nan}}),
+        "'a:b' in X is nan: give it a finite number",
+    ),
+    "infinite feature by name": (lambda: tagged({"a": -np.inf}), "'a' in X is -inf: give it a finite number"),
+    "whole number beyond all floats": (lambda: tagged({"a": 10**400}), "'a' in X is inf: give it a finite number"),
+    "no feature is frequent": (lambda: tagged({b"a": b"x"}, 9), "min_frequency=9 times: lower it"),
     "no labels": (lambda: tl.TaskLossEstimator().fit(X, None), "y to be passed"),
     "nan label": (lambda: tl.TaskLossEstimator().fit(X, np.where(y, y, np.nan)), "y contains NaN"),
     "missing label": (lambda: tl.TaskLossEstimator().fit(X, np.where(y, y, None)), "y contains NaN or None"),
@@ -184,7 +196,7 @@ def test_no_convergence_warns_with_advice():
 
 def test_a_search_that_rounding_stops_far_from_the_minimum_warns():
     with pytest.warns(ConvergenceWarning, match="scale the features"):
-        model = tl.TaskLossEstimator().fit((X * 1e6).astype(np.float32), y)
+        model = tl.TaskLossEstimator(solver="lbfgs").fit((X * 1e6).astype(np.float32), y)
     assert model.solution_.optimality > 1e-4
     assert not model.solution_.converged
 

@@ -95,6 +95,8 @@ class Part(NamesTravel, BaseEstimator):
     @classmethod
     def resolve(cls, spec: Any) -> Self:
         """An instance from an instance, a class or a registered name."""
+        if isinstance(spec, cls):
+            return spec
         if isinstance(spec, str):
             if spec not in cls.registry:
                 known = ", ".join(sorted(cls.registry))

@@ -99,7 +99,7 @@ def _by_unique_entry(positions: list[Any]) -> _Entries | None:
         key, value = entry if mappings else (entry, 1.0)
         kind = type(value)
         if type(key) is str and (kind is float or kind is int):
-            name, values[i] = key, value
+            name, values[i] = key, _number(value)
         elif type(key) is str and kind is str:
             name, values[i] = f"{key}={value}", 1.0
         else:
@@ -136,7 +136,7 @@ def _named(position: Any) -> list[tuple[Any, float]]:
         elif isinstance(value, Mapping):
             found += [(f"{name}:{inner}", number) for inner, number in _named(value)]
         elif isinstance(value, numbers.Real | np.bool_):
-            found.append((name, float(value)))
+            found.append((name, _number(value)))
         elif isinstance(value, list | tuple | set):
             found += [(f"{name}={_text(one)}", 1.0) for one in value]
         else:
@@ -144,6 +144,13 @@ def _named(position: Any) -> list[tuple[Any, float]]:
                 f"The feature {name!r} in X must be a number, a string, a list of strings or a mapping, got {value!r}."
             )
     return found
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats, which is refused as what it would be
+        return float("inf")
 
 
 def is_names(position: Any) -> bool:

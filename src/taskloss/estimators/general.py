@@ -57,7 +57,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
         penalties, by leave-one-out where that is exact (quadratic) and three folds elsewhere, in the time of a few fits. None
         is 1e-3, and with kernels, for which no number serves most data, "auto". Zero for linear scores, where labels that the
         features separate are refused.
-    solver : "auto", "lbfgs", "newton", "closed-form" (quadratic surrogate), or a solver such as ASGD(radius=...), which takes one pass over the examples and
+    solver : "auto" (Newton's method where data are small, else "lbfgs"), "lbfgs", "newton", "closed-form" (quadratic surrogate), or a solver such as ASGD(radius=...), which takes one pass over the examples and
         looks for theta in a ball in the place of the penalty.
     tol : relative gap to the minimum at which to stop.
     max_iter : most iterations of the solver.
@@ -72,7 +72,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     loss_, surrogate_, hypothesis_ : the parts, with their sizes.
     theta_, coef_, intercept_ : parameters; scores are coef_ @ x + intercept_, with a kernel's values at its centres in
         the place of x.
-    solution_ : status, iterations, value and estimated relative gap of the fit.
+    solution_ : status, iterations, value, and of the relative gap an estimate (`optimality`) and a bound.
     alpha_, alphas_, path_scores_ : the strength in use, those compared, and minus their held-out task loss.
     classes_, outputs_ : labels, and what may be predicted.
     class_prior_ : the shares of the labels that were fitted to, weighed as the examples were.

@@ -227,10 +227,13 @@ class PenalisedRisk(Penalised):
         curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
         assert curvature is not None
         z, fit_intercept = self._coordinates, hypothesis.fit_intercept
-        if hypothesis.shares_weights:
-            found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
-        else:
-            found = exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if hypothesis.shares_weights:
+                found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
+            else:
+                found = exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+        if not np.isfinite(found).all():
+            raise ValueError("The features in X are so large that their squares are not finite: scale them.")
         self._matrices_at = theta, found
         return found
 

@@ -139,9 +139,8 @@ class Penalised(ABC):
         """f, one number per column, and its gradient."""
         value, gradient = self.slopes(self._coefficients(self._spread(theta)))
         value = value if self.separable else np.atleast_1d(value.sum())
-        gradient = self._penalise(self.hypothesis.contract(gradient), theta)
-        value = value + self.alpha / 2 * self._squares(theta)
-        return value + self.constant / len(value), gradient
+        gradient, penalty = self._penalised_gradient(self.hypothesis.contract(gradient), theta)
+        return value + (penalty + self.constant / len(value)), gradient
 
     def hessian(self, theta: Array) -> Callable[[Array], Array]:
         """The linear map direction -> Hessian direction at theta; keeps as many numbers as there are scores."""
@@ -163,15 +162,23 @@ class Penalised(ABC):
 
     def _penalise(self, gradient: Array, theta: Array) -> Array:
         """gradient + alpha theta on what is penalised, in the solver's layout, and in place where that is possible."""
+        return self._penalised_gradient(gradient, theta)[0]
+
+    def _penalised_gradient(self, gradient: Array, theta: Array) -> tuple[Array, np.ndarray]:
+        """The same, and alpha/2 |theta|^2 of each problem, in one pass."""
         gradient = np.asarray(gradient, dtype=float)
         if self.free is not None:
             gradient = gradient if gradient.shape == theta.shape else self.flatten(gradient)
-            return gradient + self.alpha * self._free_penalised * theta
+            return gradient + self.alpha * self._free_penalised * theta, self.alpha / 2 * self._squares(theta)
         full = self.unflatten(theta)
         gradient = gradient.reshape(full.shape)
+        squares = np.zeros(full.shape[1])
         for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
-            gradient[rows] += (self.alpha * self.penalised[rows]) * full[rows]
-        return self.flatten(gradient)
+            slope = (self.alpha * self.penalised[rows]) * full[rows]
+            gradient[rows] += slope
+            slope *= full[rows]
+            squares += slope.sum(axis=0)
+        return self.flatten(gradient), (squares if self.separable else np.atleast_1d(squares.sum())) / 2
 
     @cached_property
     def _free_penalised(self) -> np.ndarray:

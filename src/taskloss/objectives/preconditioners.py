@@ -250,18 +250,18 @@ def shared_hessian(
     z: np.ndarray, weights: np.ndarray, matrices: np.ndarray, alpha: float, fit_intercept: bool
 ) -> np.ndarray:
     """The Hessian for one function u and k thresholds: second derivatives 1'C1, C1 and C of the scores u + b."""
-    full = matrices if matrices.ndim == 3 else matrices[:, :, None] * np.eye(matrices.shape[1])
-    d, k = z.shape[1], full.shape[1]
-    across = weights[:, None] * full.sum(axis=2)
-    if not fit_intercept:  # thresholds that stay at zero
-        full = np.eye(k) + np.zeros((len(z), 1, 1))
+    d, k = z.shape[1], matrices.shape[1]
+    across = weights[:, None] * (matrices if matrices.ndim == 2 else matrices.sum(axis=2))
     hessian = np.empty((d + k, d + k))
     # a product of a matrix with its own transpose takes BLAS half of the time of another
     rows = z * np.sqrt(np.maximum(across.sum(axis=1), 0.0))[:, None]
     hessian[:d, :d] = rows.T @ rows
     hessian[:d, d:] = z.T @ across if fit_intercept else 0.0
     hessian[d:, :d] = hessian[:d, d:].T
-    hessian[d:, d:] = np.tensordot(weights, full, 1)
+    if not fit_intercept:  # thresholds that stay at zero
+        hessian[d:, d:] = np.eye(k)
+    else:
+        hessian[d:, d:] = np.diag(across.sum(axis=0)) if matrices.ndim == 2 else np.tensordot(weights, matrices, 1)
     _add_penalty(hessian, d, alpha)
     return hessian
 
@@ -304,7 +304,7 @@ def _by_pairs_of_scores(z: np.ndarray, weights: np.ndarray, matrices: np.ndarray
 def _add_penalty(hessian: np.ndarray, penalised: int, alpha: float) -> None:
     """Add alpha on the first parameters, and to the rest a little, since the risk need not see all of their directions."""
     diagonal = hessian.reshape(-1)[:: len(hessian) + 1]
-    diagonal[penalised:] += 1e-10 * (diagonal[penalised:].sum() + (alpha or 1.0))
+    diagonal[penalised:] += 1e-8 * (diagonal[penalised:].sum() + (alpha or 1.0))
     diagonal[:penalised] += alpha if alpha else 1e-10 * diagonal.mean()
 
 

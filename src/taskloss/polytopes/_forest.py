@@ -38,7 +38,11 @@ class Forest:
         offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])
         parents = np.arange(-1, offsets[-1] - 1)
         parents[offsets[:-1]] = -1
-        return cls(parents, offsets, numbers)
+        forest = cls(parents, offsets, numbers)
+        forest.leaves = offsets[1:] - 1
+        if len(forest) == 1:
+            forest.chain_length = len(parents)
+        return forest
 
     @classmethod
     def copies(cls, parents: np.ndarray, count: int) -> Forest:

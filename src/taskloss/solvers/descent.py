@@ -15,13 +15,12 @@ import numpy as np
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
 from .pairs import Pairs
+from .stopping import Trend, shares
 
-_TREND = 10  # a trend is seen over the last so-manieth part of all steps, and the one before
-_SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
+_NOISE = 8 * float(np.finfo(float).eps)  # of values, beside them
 _SETTLED = 1e-2  # the share of the tolerated gap that may be left in what is not penalised
 _POLISHES = 1  # steps in that alone, at the most
-_CAUTION = 3  # times what the trend says, since later decreases are slower more often than faster
 
 
 def dot(a: Array, b: Array) -> np.ndarray:
@@ -49,7 +48,7 @@ class Descent(Solver):
         search = _Search(objective, theta, tol=self.tol)
         status, iteration, gap = Status.MAX_ITER, 0, np.inf
         try:
-            direction, trend = self._directions(objective), _Trend()
+            direction, trend = self._directions(objective), Trend()
             for iteration in range(self.max_iter + 1):
                 d = direction(search)
                 slope = dot(search.gradient, d)
@@ -57,7 +56,8 @@ class Descent(Solver):
                 # no decrease, earlier ones say nothing of what is left.
                 doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
                 model = np.maximum(-slope, 0) / 2
-                search.gap = np.maximum(model, trend.gaps(search.value) * doubted) * (slope != 0)
+                left = trend.gaps(search.value, bool(doubted.any()))
+                search.gap = np.maximum(model, left * doubted) * (slope != 0)
                 if not direction.exact and search.confirm(model):
                     continue
                 search.gap = np.minimum(search.gap, search.bound)
@@ -65,7 +65,7 @@ class Descent(Solver):
                 gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
                     progress.update(iteration, float(values.sum()), gap)
-                done = gaps <= self.tol * _shares(values) + 1e-300
+                done = gaps <= self.tol * shares(values) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
                     break
@@ -74,7 +74,7 @@ class Descent(Solver):
                 done = done[search.here]
                 if done.all():  # but the mean has fallen since others left
                     search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
-                    direction, trend = self._directions(objective), _Trend()
+                    direction, trend = self._directions(objective), Trend()
                     continue
                 live = np.flatnonzero(~done)
                 if len(live) < _FEW * len(done) and search.keep(live):
@@ -101,39 +101,6 @@ class Descent(Solver):
 
     def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
-
-
-class _Trend:
-    """What values that fall geometrically have left to fall: with decreases D over some last steps and D / r over as many before, r / (1 - r) D.
-
-    A direction knows the curvature that its last steps have met; where many directions are flat it takes what it has not seen to be solved.
-    """
-
-    def __init__(self) -> None:
-        self.values: list[np.ndarray] = []
-
-    def gaps(self, value: np.ndarray) -> np.ndarray:
-        self.values.append(value)
-        last = len(self.values) - 1
-        if last < 2:
-            return np.zeros(len(value))
-        steps = max(last // _TREND, min(last // 5, 2), 1)  # one step alone is no trend, unless there are few
-        now, before = (self.values[i - steps] - self.values[i] for i in (last, last - steps))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
-        return _CAUTION * np.maximum(now, 0) * rate / (1 - rate)
-
-    def keep(self, columns: np.ndarray) -> None:
-        self.values = [value[columns] for value in self.values]
-
-
-def _shares(values: np.ndarray) -> np.ndarray:
-    """What of the gap that is tolerated falls to each column, times its sum: half by its value, and half to all alike.
-
-    A label that never occurs has its minimum, zero, at infinity, and could not be done by its own value.
-    """
-    size = np.abs(values)
-    return (size + size.mean()) / 2
 
 
 def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
@@ -200,7 +167,7 @@ class _Search:
     @property
     def level(self) -> np.ndarray:
         """The gap at which each column is done."""
-        return self.tol * _shares(self.of_all("value"))[self.here]
+        return self.tol * shares(self.of_all("value"))[self.here]
 
     def confirm(self, model: np.ndarray) -> bool:
         """Bound the gap of columns that may be done; True where some took a step in what is not penalised, and are to be looked at again.
@@ -244,7 +211,7 @@ class _Search:
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
         """The value and gradient at trial, whose open columns alone differ from the point of those given."""
         self.evaluations += 1
-        columns = np.flatnonzero(open)
+        columns = np.flatnonzero(open) if len(open) > 1 else open
         part = _part(self.objective, columns) if len(columns) < _FEW * len(open) else None
         if part is None:
             return self.objective.value_and_gradient(trial)
@@ -266,21 +233,22 @@ class _Search:
         if not (slope < 0).any():
             return False
         t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
-        low, high = np.zeros_like(t), np.full_like(t, np.inf)
-        low_slope, low_value = slope.copy(), self.value.copy()
-        noise = 8 * np.finfo(float).eps * np.abs(self.value)
-        exhausted = np.zeros_like(self.stuck)
-        accept, value, gradient = t == 0, self.value, self.gradient
+        low, high, low_slope, low_value = np.zeros_like(t), np.full_like(t, np.inf), slope, self.value
+        noise = _NOISE * np.abs(self.value)
+        exhausted: np.ndarray = np.False_  # type: ignore[assignment]  # of each column, once a bracket is looked at
+        still = t == 0
+        accept, value, gradient = still, self.value, self.gradient
         for _ in range(30):
             change = t * d
             trial = self.theta + change
             with np.errstate(over="ignore", invalid="ignore"):
                 value, gradient = self._evaluate(trial, ~accept, value, gradient)
-            with np.errstate(invalid="ignore"):
                 new_slope = dot(gradient, d)
-                decreases = value <= self.value + 1e-4 * t * slope + noise
-                flat = newton | (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
-            accept = (decreases & flat) | (t == 0) | exhausted
+                accept = value <= self.value + 1e-4 * t * slope + noise
+                decreases = accept
+                if not newton:
+                    accept = accept & (np.abs(new_slope) <= 0.9 * np.abs(slope) + noise)
+            accept = accept | still | exhausted
             if accept.all():
                 break
             long = ~accept & (~decreases | (new_slope > 0) | ~np.isfinite(new_slope))
@@ -296,8 +264,9 @@ class _Search:
                 bracketed = np.where(np.isfinite(inside), inside, (low + high) / 2)
                 outside = np.clip(np.where(np.isfinite(secant), secant, 10 * t), 2 * t, 10 * t)
             t = np.where(accept, t, np.where(np.isfinite(high), bracketed, outside))
-            exhausted |= ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
+            exhausted = exhausted | ~accept & (high - low <= 1e-14 * np.maximum(t, 1e-300))
             t = np.where(exhausted, low, t)
+            still = t == 0
         else:
             change = np.where(accept, t, low) * d
             trial = self.theta + change
@@ -363,9 +332,9 @@ class _Directions:
 
 
 class _LBFGSDirections(_Directions):
-    def __init__(self, objective: Objective, memory: int | None):
+    def __init__(self, objective: Objective, memory: int):
         super().__init__(objective, objective.refresh)
-        self.memory = objective.memory if memory is None else memory
+        self.memory = memory
         self.pairs: Pairs | None = None
         self.scale: np.ndarray | None = None  # of each column
 
@@ -391,14 +360,11 @@ class _LBFGSDirections(_Directions):
 
 
 class LBFGS(Descent):
-    """Limited-memory BFGS whose first guess of the inverse Hessian is the objective's preconditioner.
-
-    memory: how many steps it remembers; None leaves it to the objective, which knows how good its preconditioner is.
-    """
+    """Limited-memory BFGS whose first guess of the inverse Hessian is the objective's preconditioner."""
 
     name = "lbfgs"
 
-    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int | None = None):
+    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int = 80):
         self.tol = tol
         self.max_iter = max_iter
         self.memory = memory

@@ -90,7 +90,7 @@ class Coordinatewise(Surrogate):
                 f"{polytope.size}; leave {self._count} out, or use a loss with another embedding."
             )
         low, high = polytope.bounds()
-        if not (np.allclose(low, self.low) and np.allclose(high, 1)):
+        if (np.abs(low - self.low) > 1e-8).any() or (np.abs(high - 1) > 1e-8).any():
             raise ValueError(
                 f"The surrogate {self!r} does not fit this loss: it needs labels embedded in {{{self.low:g}, 1}}^k, and this loss's "
                 f"embedding is a {type(polytope).__name__.lower()} in R^{polytope.size}; pass surrogate='auto', or a loss with another embedding."
