@@ -179,6 +179,28 @@ def test_words_of_detection_and_the_alphabet():
     np.testing.assert_array_equal(np.where(by_numbers == 1, "fraud", "genuine"), expected)
 
 
+def test_prices_in_a_data_frame_go_by_their_names():
+    """Its columns are outputs, in any order, of models and of probabilities."""
+    y = np.where(Y == 1, "fraud", "genuine")
+    fitted = tl.CostSensitiveClassifier().fit(FRAME, y)
+    prices = rng.normal(size=(len(y), 2))
+    expected = fitted.predict(FRAME, costs=prices)
+    assert set(expected) == {"fraud", "genuine"}
+    for names in (["fraud", "genuine"], ["genuine", "fraud"]):
+        frame = pd.DataFrame(prices, columns=["fraud", "genuine"])[names]
+        for costs in (frame, pl.from_pandas(frame)):
+            np.testing.assert_array_equal(fitted.predict(FRAME, costs=costs), expected)
+            q = fitted.predict_proba(FRAME)
+            np.testing.assert_array_equal(tl.decide(q, costs=costs, labels=["fraud", "genuine"]), expected)
+    numbered = pd.DataFrame(prices[:, ::-1], columns=["1", "0"])  # as read from a file
+    by_number = tl.CostSensitiveClassifier().fit(FRAME, 1 - Y).predict(FRAME, costs=numbered)
+    np.testing.assert_array_equal(np.where(by_number == 0, "fraud", "genuine"), expected)
+    with pytest.raises(ValueError, match=r"costs has the columns \['a', 'b', 'c', 'amount'\], and the outputs are"):
+        fitted.predict(FRAME, costs=FRAME)
+    with pytest.raises(ValueError, match="X has 9 rows, from which costs are read, and proba has 240"):
+        tl.decide(fitted.predict_proba(FRAME), costs={1: "amount"}, X=FRAME[:9])
+
+
 def search_with(costs, scoring=None):
     with sklearn.config_context(enable_metadata_routing=True):
         grid(tl.CostSensitiveClassifier(), scoring=scoring).fit(FRAME, Y, costs=costs)

@@ -103,7 +103,7 @@ def real_array(name: str, value: Any, what: str = "numbers") -> np.ndarray:
         if array.dtype.kind == "O" and not any(item is None for item in array.flat):  # NumPy would make NaN of it
             return array.astype(float)
         problem = f"got {'complex numbers' if array.dtype.kind == 'c' else f'values of type {array.dtype}'}"
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last by tensors that require gradients
         problem = str(error).rstrip(".")
     raise ValueError(f"{name} must be {what} in an array: {problem}.")
 

@@ -91,10 +91,9 @@ def _use(model: Any, X: Any, y: Any) -> None:
 
 
 def _decisions(rng: np.random.Generator) -> None:
-    from .losses import CostMatrix
+    from .decisions import decide
 
-    loss = CostMatrix(rng.random((16, 16)))
-    loss.decode(rng.dirichlet(np.ones(16), _WORK // 16**2))
+    decide(rng.dirichlet(np.ones(16), _WORK // 16 // 8), rng.random((16, 16)))
 
 
 def _sequences(rng: np.random.Generator) -> None:

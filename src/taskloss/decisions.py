@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from ._checks import check_names
+from ._checks import check_names, count_examples
 from .data.base import Translator
-from .data.costs import example_costs
+from .data.costs import by_name, example_costs
 from .data.labels import labels_for
 from .data.laws import read_laws
 from .estimators.base import Decoder, resolve_loss
@@ -79,7 +79,7 @@ def decide(
     """
     if not _is_model(proba):
         mu, loss, names = _shifted(moments_of(proba, loss, labels=labels), class_prior, train_prior)
-        return names.translate(loss.decode(mu, _read(costs, X, params, loss, names)), loss)
+        return names.translate(loss.decode(mu, _read(costs, X, params, loss, names, len(mu))), loss)
     face, inputs = find(proba, X, loss, labels)
     return face.predict(inputs, **_given(face, loss, costs, X, class_prior, train_prior), **params)
 
@@ -109,7 +109,7 @@ def expected_loss(
     """
     if not _is_model(proba):
         mu, loss, names = _shifted(moments_of(proba, loss, labels=labels), class_prior, train_prior)
-        costs = _read(costs, X, params, loss, names)
+        costs = _read(costs, X, params, loss, names, len(mu))
         return loss.risk(loss.decode(mu, costs), mu, costs)
     face, inputs = find(proba, X, loss, labels)
     return face.expected_loss(inputs, **_given(face, loss, costs, X, class_prior, train_prior), **params)
@@ -210,7 +210,7 @@ def _given(face: Any, loss: Any, costs: Any, X: Any, class_prior: Any, train_pri
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _read(costs: Any, X: Any, params: dict[str, Any], loss: Loss, labels: Translator) -> Any:
+def _read(costs: Any, X: Any, params: dict[str, Any], loss: Loss, labels: Translator, n: int) -> Any:
     """Costs of probabilities that are decided as they are: an array, or read from X."""
     derived = callable(costs) or isinstance(costs, Mapping)
     if params or (X is not None and not derived):
@@ -218,4 +218,8 @@ def _read(costs: Any, X: Any, params: dict[str, Any], loss: Loss, labels: Transl
         raise ValueError(f"{name}=... is for a fitted model: probabilities are decided as they are.")
     if derived and X is None:
         raise ValueError("These costs are read from X: pass X=..., one row for each row of probabilities.")
-    return example_costs(X, costs, labels.classes, labels.outputs(loss)) if derived else costs
+    if not derived:
+        return by_name(costs, labels.outputs(loss))
+    if count_examples("X", X) != n:
+        raise ValueError(f"X has {count_examples('X', X)} rows, from which costs are read, and proba has {n}.")
+    return example_costs(X, costs, labels.classes, labels.outputs(loss))

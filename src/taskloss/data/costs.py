@@ -71,7 +71,7 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
     if callable(costs):
         costs = costs(X)
     if not isinstance(costs, Mapping):
-        return costs
+        return by_name(costs, labels if outputs is None else outputs)
     if not costs:
         raise ValueError("costs has no term: a formula is such as {'miss': 'amount', 'review': 10}.")
     check_names("labels", labels)
@@ -87,6 +87,18 @@ def example_costs(X: Any, costs: Any, labels: Any = (0, 1), outputs: Any = None)
             raise ValueError(f"The cost of {key!r}, {value!r}, contains NaN or infinite values.")
         table[:, z, slice(None) if y is None else y] += found[:, None] if found.ndim and y is None else found
     return table
+
+
+def by_name(costs: Any, outputs: Any) -> Any:
+    """Prices in a data frame with a column for each output, in the order of the outputs; anything else as it is."""
+    columns = list(costs.columns) if hasattr(costs, "columns") else []
+    names = name_array(outputs).tolist()
+    if not any(isinstance(name, str) for name in columns) or columns == names:
+        return costs
+    if sorted(map(str, columns)) != sorted(map(str, names)):
+        raise ValueError(f"costs has the columns {columns}, and the outputs are {names}: give each output its column.")
+    places = {str(column): column for column in columns}
+    return costs[[places[str(name)] for name in names]]
 
 
 def _is_word(key: Any, outputs: list[Any]) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import real_array
 from ..parallel import Executor
+from ..polytopes._membership import on_simplex
 
 _TOLERANCE = 1e-5  # of a sum of probabilities: a few roundings of single precision
 _ROWS = 1 << 14  # checked together: smaller blocks wait for each other on threads
@@ -22,14 +23,10 @@ def read_laws(name: str, proba: Any, sets: bool = False) -> np.ndarray:
             + (": for two labels give both columns, np.column_stack([1 - p, p])." if q.ndim == 1 else ".")
         )
     executor = Executor.for_work(10.0 * q.size, -(-len(q) // _ROWS))
-    quick = None
-    if executor.compiled and not sets:
-        from .._compiled.laws import lawful as quick
+    quick = executor.compiled and not sets
 
     def check(rows: slice) -> None:
-        if quick is None or not quick(
-            q[rows], _TOLERANCE
-        ):  # which finds laws to be laws; what else they are is looked at anew
+        if not (quick and on_simplex(q[rows], _TOLERANCE)):  # what else they are is looked at anew
             _refuse_unlawful(name, q, rows, sets)
 
     executor.over(check, len(q))
