@@ -359,6 +359,19 @@ def test_folds_shares_groups_and_weights():
     assert (heavy.predict(X) == 3).sum() > (light.predict(X) == 3).sum()
 
 
+@pytest.mark.parametrize("y", [GRADE, SETS], ids=["labels", "sets"])
+def test_examples_without_weight_are_left_out(y):
+    """Also where they are a whole fold; a quarter of the examples is as good as the others' without it."""
+    weights = np.where(np.arange(400) < 100, 0.0, 1.0)
+    estimator = tl.OrdinalClassifier() if y.ndim == 1 else tl.MultilabelClassifier()
+    folds = [(np.setdiff1d(np.arange(400), part), part) for part in np.split(np.arange(400), 4)]
+    some = [(train[train >= 100] - 100, test - 100) for train, test in folds[1:]]
+    one = tl.TunedDecisionCV(estimator, "f-measure", cv=folds).fit(X, y, sample_weight=weights)
+    two = tl.TunedDecisionCV(estimator, "f-measure", cv=some).fit(X[100:], y[100:])
+    assert one.expected_score_ == pytest.approx(two.expected_score_, abs=1e-6)
+    np.testing.assert_allclose(one.costs_, two.costs_, atol=1e-5)
+
+
 def test_an_order_of_ones_own_for_anyones_classifier():
     order = ["bad", "fair", "good", "great"]
     by_name = tl.TunedDecisionCV(LogisticRegression(), "kappa", cv=3, order=order[::-1]).fit(X, NAMES)
@@ -416,6 +429,12 @@ SENTENCES = {
     "one example": (
         lambda: tl.TunedDecisionCV(GaussianNB().fit(X, GRADE), cv="prefit").fit(X[:1], GRADE[:1]),
         "at least two examples are needed",
+    ),
+    "no weight held out": (
+        lambda: tl.TunedDecisionCV(GaussianNB(), cv=[(np.arange(50, 400), np.arange(50))]).fit(
+            X, GRADE, sample_weight=np.arange(400) >= 50
+        ),
+        "Of the 50 examples held out 0 count, in 0 folds",
     ),
     "order": (lambda: tl.TunedDecisionCV(GaussianNB(), order=[0, 1]).fit(X, GRADE), "Unknown label 2"),
     "no law": (

@@ -135,13 +135,17 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         if not len(rows):
             raise ValueError("No example is held out: there is nothing to tune decisions on.")
         y_held, held_weights = _take(y, rows), np.ones(len(rows)) if weights is None else weights[rows]
-        tally = task.tally(found, y_held, held_weights)
-        folds = np.repeat(np.arange(len(held)), [len(part) for part in held])
-        if len(held) == 1:
-            folds = np.random.default_rng(self.random_state).permutation(len(rows)) % min(_FOLDS, len(rows))
-        metric = metric.bind_names(task.labels.classes)
+        # An example of weight zero says nothing, and a fold of them has no measure.
+        counts = np.flatnonzero(held_weights > 0)
+        folds = np.repeat(np.arange(len(held)), [len(part) for part in held])[counts]
+        if len(held) == 1 and len(counts):
+            folds = np.random.default_rng(self.random_state).permutation(len(counts)) % min(_FOLDS, len(counts))
         if len(np.unique(folds)) < 2:
-            raise ValueError(f"{len(rows)} example is held out: at least two are needed to tune decisions.")
+            raise ValueError(
+                f"Of the {len(rows)} examples held out {len(counts)} count, in {len(np.unique(folds))} folds: at least two examples and two folds are needed to tune decisions."
+            )
+        tally = task.tally(found, y_held, held_weights).take(counts)
+        metric = metric.bind_names(task.labels.classes)
         choice = choose(metric, tally, folds, task.own)
         claim = metric.number(tally.value(metric, tally.expected(tally.decide(choice.costs))))
         loss = task.loss(choice.costs)

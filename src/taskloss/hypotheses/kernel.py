@@ -206,15 +206,16 @@ class Kernel(Linear):
             return self, inputs
         if self.basis_.size > _TABLE_NUMBERS:
             return self, inputs
-        table = self.coordinates_of(inputs, slice(0, len(self.basis_)))
-        return _Coordinates(self.moments_, self.fit_intercept), table.astype(dtype, copy=False)
+        table = self.coordinates_of(inputs, slice(0, len(self.basis_))).astype(dtype, copy=False)
+        other = _Coordinates(self.moments_, self.fit_intercept)
+        other.table, other.weights = table, self.weights_
+        return other, table
 
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         return Moments(np.zeros(len(self.moments_)), self.moments_)
 
     def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
-        mine = self.weights_ if inputs is self.gram_.centres else None
-        if mine is not None and np.allclose(weights * len(weights), mine, rtol=1e-12, atol=0):
+        if _alike(weights, self.weights_ if inputs is self.gram_.centres else None):
             return self.moments(inputs, weights, executor)
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -225,8 +226,16 @@ class Kernel(Linear):
         return Moments(*executor.sum(work, row_blocks(inputs, max(256, _BLOCK_NUMBERS // len(self.mean_)))))
 
 
+def _alike(weights: np.ndarray, mine: np.ndarray | None) -> bool:
+    """Whether weights that sum to one are those, one on average, under which the coordinates were made."""
+    return mine is not None and np.allclose(weights * len(weights), mine, rtol=1e-12, atol=0)
+
+
 class _Coordinates(Linear):
     """A kernel's functions on its training points, whose rows are their features in coordinates; `moments_` are the second ones."""
+
+    table: Any = None  # all rows, and their weights
+    weights: np.ndarray | None = None
 
     def __init__(self, moments_: np.ndarray, fit_intercept: bool):
         super().__init__(fit_intercept=fit_intercept)
@@ -238,3 +247,8 @@ class _Coordinates(Linear):
 
     def moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
         return Moments(np.zeros(len(self.moments_)), self.moments_)
+
+    def exact_moments(self, inputs: Inputs, weights: np.ndarray, executor: Executor = SERIAL) -> Moments:
+        if _alike(weights, self.weights if inputs is self.table else None):
+            return self.moments(inputs, weights, executor)
+        return super().exact_moments(inputs, weights, executor)
