@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -280,10 +279,9 @@ def _changes(ordered: np.ndarray) -> np.ndarray:
     return first
 
 
-@lru_cache(maxsize=64)
 def _places(n: int, most: int) -> np.ndarray:
     """At most so many places among n, denser at both ends."""
-    steps = np.geomspace(1, n, most // 2).astype(int)
+    steps = np.exp(np.linspace(0.0, np.log(n), most // 2)).astype(int)
     return np.unique(np.concatenate([steps - 1, n - steps]))
 
 
