@@ -29,7 +29,7 @@ LADDER = 10.0 ** -np.arange(4, 10, 0.5)  # tolerances to try, the loosest first
 
 
 def evaluations(X: np.ndarray, y: np.ndarray, alpha: float, tol: float) -> tuple[int, Any]:
-    model = tl.CostSensitiveClassifier(alpha=alpha, tol=tol, max_iter=5000).fit(X, y)
+    model = tl.CostSensitiveClassifier(alpha=alpha, tol=tol, max_iter=5000, solver="lbfgs").fit(X, y)
     return model.solution_.evaluations, (model.coef_, model.intercept_)
 
 

@@ -183,7 +183,10 @@ def test_objective_is_the_same(name, client, monkeypatch):
 def test_fit_is_the_same(name, client):
     """To the accuracy that the tolerance leaves."""
     case, share = CASES[name], 1e-9 if name != "single precision" else 1e-5
-    one, two = fitted(case.face, case.data), fitted(case.face, case.parted())
+    face = case.face
+    if face.solver == "auto":  # on little data in memory that is Newton's method
+        face = clone(face).set_params(solver="lbfgs")
+    one, two = fitted(face, case.data), fitted(face, case.parted())
     assert two.solution_.converged
     assert abs(one.solution_.value - two.solution_.value) <= share * one.solution_.value
     if name != "single precision":  # which leaves a constant on all scores undetermined

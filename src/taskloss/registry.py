@@ -38,6 +38,13 @@ class NamesTravel:
 
     _TRAVELLING = "_taskloss_parts"
 
+    @classmethod
+    @functools.cache
+    def _get_param_names(cls) -> list[str]:
+        """scikit-learn's, which reads the signature each time: a fit of a few milliseconds asks for these names often."""
+        found: list[str] = super()._get_param_names()  # type: ignore[misc]
+        return found
+
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         parts = foreign_parts(vars(self).values())
@@ -113,12 +120,6 @@ class Part(NamesTravel, BaseEstimator):
 
     def diagnose(self, given: dict[str, Any], error: Exception) -> None:
         """Raise a sentence about the one of a method's arguments that made it fail, where there is one."""
-
-    @classmethod
-    @functools.cache
-    def _get_param_names(cls) -> list[str]:
-        """scikit-learn's, which reads the signature each time: a fit of a few milliseconds asks for those of its parts often."""
-        return super()._get_param_names()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         values = {key: getattr(self, self.aliases.get(key, key)) for key in self._get_param_names()}

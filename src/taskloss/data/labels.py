@@ -187,8 +187,11 @@ def check_kind(loss: Loss) -> None:
 def _column(y: Any, name: str = "y") -> np.ndarray:
     if isinstance(y, list) and y and isinstance(y[0], tuple):
         return name_array(y)
-    with said_of(name, "be a list of labels"):
-        values = column_or_1d(y, warn=True)
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biufUSO":  # as it is, and read twice in a fit
+        values = y
+    else:
+        with said_of(name, "be a list of labels"):
+            values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"Input {name} contains NaN or infinity: every example needs a label.")
     if values.dtype.kind == "O" and any(map(absent, values.tolist())):

@@ -34,6 +34,7 @@ _MATRIX_WORK = (
     1 << 22
 )  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
 _STIFF_WORK = 1 << 29  # and where steps without it are many
+_WIDE = 16  # features from which the Hessian is quicker made pair by pair of scores
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 _ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
@@ -231,7 +232,7 @@ class PenalisedRisk(Penalised):
             if hypothesis.shares_weights:
                 found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
             else:
-                found = exact_hessian(z, curvature, self.alpha, self.separable, fit_intercept)
+                found = exact_hessian(z, self._pairs, curvature, self.alpha, self.separable)
         if not np.isfinite(found).all():
             raise ValueError("The features in X are so large that their squares are not finite: scale them.")
         self._matrices_at = theta, found
@@ -252,8 +253,20 @@ class PenalisedRisk(Penalised):
 
     @cached_property
     def _coordinates(self) -> np.ndarray:
+        """The features, and a constant where each score has a weight on it."""
         z = self.hypothesis.coordinates(self.inputs)
-        return np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
+        z = np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
+        if self.hypothesis.shares_weights:
+            return z
+        return np.column_stack([z, np.full(len(z), float(self.hypothesis.fit_intercept))])
+
+    @cached_property
+    def _pairs(self) -> np.ndarray | None:
+        """Products of pairs of features, of each row; where features are many, products for each pair of scores are quicker."""
+        z = self._coordinates
+        if self.separable or z.shape[1] > _WIDE:
+            return None
+        return (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)
 
     # -- sums --------------------------------------------------------------------------------------------------------
 

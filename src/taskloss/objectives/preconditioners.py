@@ -21,8 +21,6 @@ Array = Any
 Preconditioner = Callable[[Array], Array]
 
 _RIDGE = 1e-3
-_WIDE = 16  # features from which products for each pair of scores are quicker than one for each pair of features
-_PAIR_NUMBERS = 1 << 18  # products of pairs of features that are made at one time
 _LEAST = 1e-8  # in the place of a penalty of zero, in units of the mean curvature
 
 
@@ -267,22 +265,21 @@ def shared_hessian(
 
 
 def exact_hessian(
-    z: np.ndarray, curvature: Curvature, alpha: float, separable: bool, fit_intercept: bool
+    z: np.ndarray, pairs: np.ndarray | None, curvature: Curvature, alpha: float, separable: bool
 ) -> np.ndarray:
-    """The Hessians of independent problems, (problems, parameters, parameters), of features z (n, d) that each score weighs for itself."""
-    (weights, matrices), (n, d) = curvature, z.shape
-    z = np.column_stack([z, np.full(n, float(fit_intercept))])
+    """The Hessians of independent problems, (problems, parameters, parameters).
+
+    z: features (n, d + 1) that each score weighs for itself, the last one constant. pairs: their products, where they are kept.
+    """
+    (weights, matrices), d = curvature, z.shape[1] - 1
     if separable or matrices.shape[1] == 1:
         each = matrices if matrices.ndim == 2 else matrices[:, :, 0]
         hessians = np.stack([(z * (weights * each[:, j])[:, None]).T @ z for j in range(each.shape[1])])
-    elif d >= _WIDE:
+    elif pairs is None:
         hessians = _by_pairs_of_scores(z, weights, matrices)
     else:
         k = matrices.shape[1]
-        sums = np.zeros((k * k, (d + 1) ** 2))
-        for rows in row_blocks(z, max(64, _PAIR_NUMBERS // (d + 1) ** 2)):
-            pairs = (z[rows, :, None] * z[rows, None, :]).reshape(-1, (d + 1) ** 2)
-            sums += (matrices[rows].reshape(-1, k * k) * weights[rows, None]).T @ pairs
+        sums = (matrices.reshape(-1, k * k) * weights[:, None]).T @ pairs
         hessians = sums.reshape(k, k, d + 1, d + 1).transpose(2, 0, 3, 1).reshape(1, (d + 1) * k, (d + 1) * k)
     for hessian in hessians:
         _add_penalty(hessian, len(hessian) * d // (d + 1), alpha)

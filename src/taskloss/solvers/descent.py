@@ -55,7 +55,7 @@ class Descent(Solver):
                 # Exact directions are doubted only where the model behind them did not hold for a whole step, and where rounding allows
                 # no decrease, earlier ones say nothing of what is left.
                 doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
-                model = np.maximum(-slope, 0) / 2
+                model = np.abs(slope) / 2  # a direction that rounding has made one of ascent tells as much
                 left = trend.gaps(search.value, bool(doubted.any()))
                 search.gap = np.maximum(model, left * doubted) * (slope != 0)
                 if not direction.exact and search.confirm(model):
