@@ -73,7 +73,7 @@ MAY_IMPORT = {
         "_compiled",
         "torch",
     },  # solvers: what a fit ended with; torch: when asked for
-    "solvers": set(),
+    "solvers": {"_compiled"},  # products with the steps that they remember
     "objectives": {"surrogates", "polytopes", "hypotheses", "solvers", "_compiled"},
     "theory": {"losses", "polytopes", "surrogates", "plots"},  # plots: what `plot` draws, when asked for
     "plots": {"losses", "polytopes", "surrogates", "theory", "data", "estimators"},

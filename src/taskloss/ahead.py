@@ -80,6 +80,8 @@ def _fits() -> Iterator[tuple[str, Callable[[], Any]]]:
             model = estimators.CostSensitiveClassifier(hypothesis=Linear(), **short)
             where = f"{np.dtype(dtype).name}, sparse with {np.dtype(index).name} places"
             yield f"labels, {where}", partial(_use, model, X, codes)
+    many = sparse.random(1000, _WORK // 1024, 1e-2, "csr", random_state=rng)
+    yield "label sets, many features", partial(_use, estimators.MultilabelClassifier(**short), many, sets[:1000])
     yield "sequences", partial(_sequences, rng)
     yield "matchings", partial(_matchings, rng)
     yield "risk control", partial(_control, rng)

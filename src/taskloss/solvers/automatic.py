@@ -34,7 +34,7 @@ class Automatic(LBFGS):
     ----------
     tol : relative gap to the minimum at which to stop.
     max_iter : most steps.
-    memory : of L-BFGS.
+    memory : steps that L-BFGS remembers; None leaves it to the objective.
     """
 
     name = "auto"

@@ -332,9 +332,9 @@ class _Directions:
 
 
 class _LBFGSDirections(_Directions):
-    def __init__(self, objective: Objective, memory: int):
+    def __init__(self, objective: Objective, memory: int | None):
         super().__init__(objective, objective.refresh)
-        self.memory = memory
+        self.memory = objective.memory if memory is None else memory
         self.pairs: Pairs | None = None
         self.scale: np.ndarray | None = None  # of each column
 
@@ -360,11 +360,14 @@ class _LBFGSDirections(_Directions):
 
 
 class LBFGS(Descent):
-    """Limited-memory BFGS whose first guess of the inverse Hessian is the objective's preconditioner."""
+    """Limited-memory BFGS whose first guess of the inverse Hessian is the objective's preconditioner.
+
+    memory: how many steps it remembers; None leaves it to the objective, which knows how good its preconditioner is.
+    """
 
     name = "lbfgs"
 
-    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int = 80):
+    def __init__(self, tol: float = 1e-8, max_iter: int = 1000, memory: int | None = None):
         self.tol = tol
         self.max_iter = max_iter
         self.memory = memory

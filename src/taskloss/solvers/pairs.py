@@ -23,7 +23,6 @@ Array = Any
 _LANES = 64  # numbers that loops go over at the least
 _NUMBERS = 1 << 25  # that are remembered, beyond the fewest pairs
 _FEWEST = 8
-_SINGLE = 1 << 16  # parameters from which pairs are kept in single precision: half of the memory to read
 _USEFUL = 1e-300  # the least curvature along a step that says anything
 
 
@@ -40,9 +39,9 @@ class Pairs:
         self.rows, self.lanes = -(-shape[0] // self.side), self.side * columns
         self.most = min(memory, max(_FEWEST, _NUMBERS // (2 * size)))
         self.executor = Executor.for_work(4.0 * self.most * size)
-        self.dtype = np.float32 if size >= _SINGLE else np.float64
-        # Memory that is never written to is never taken from the machine.
-        self.steps = np.empty((self.most, self.rows, self.lanes), self.dtype)
+        # Those of large points are kept in single precision, half of the memory to read; and what is never written to is never taken.
+        dtype = np.float32 if self.executor.compiled else np.float64
+        self.steps = np.empty((self.most, self.rows, self.lanes), dtype)
         self.changes = np.empty_like(self.steps)
         self.products = np.zeros((self.most, self.most, columns))  # R, by places
         self.order: list[int] = []  # places of pairs, the oldest first
