@@ -171,7 +171,7 @@ class Training:
             risk = risk.shifted(self.begun.scores(inputs))
         self.risk, self.fixed = risk, risk.at_table()
         self.first = self.done
-        self.kept = arrays(self.module)
+        self.kept, self.kept_table = arrays(self.module), self._table()
         self.penalised = [p for p in self.module.parameters() if p.requires_grad and p.ndim > 1]
         self.optimizer = self._optimizer()
         half = hypothesis.precision == "float16"
@@ -252,7 +252,7 @@ class Training:
             return
         self.curve.append(float(monitor.loss(self._held_offset + self._scores(monitor.inputs))))
         if self.done == self.first or self.curve[self.done] < self.curve[self.best]:
-            self.best, self.kept = self.done, arrays(self.module)
+            self.best, self.kept, self.kept_table = self.done, arrays(self.module), self._table()
 
     def _epoch(self) -> None:
         """A pass over the examples in even batches, in a random order that depends on the seed and the epoch alone."""
@@ -297,6 +297,10 @@ class Training:
             raise ValueError(f"The module must return {self.n_scores} scores for each row here, got shape {shape}.")
         return u
 
+    def _table(self) -> np.ndarray | None:
+        """A copy of the table of transitions or thresholds as it is now, if there is one."""
+        return None if self.risk.table is None else self.risk.table.copy()
+
     def _finite(self, v: np.ndarray) -> np.ndarray:
         if not np.isfinite(v).all():
             self._explain()
@@ -315,8 +319,11 @@ class Training:
         if self._watched:
             load(self.module, self.kept)
             epochs = self.best
-        # refits the table, if any, to the parameters kept
         value = self.risk.value_and_gradient(self._scores(self.inputs))[0].sum()
+        if (
+            self._watched and self.kept_table is not None
+        ):  # which was refitted: within tol of the one that was judged, and that one counts
+            self.risk.table[:] = self.kept_table
         penalty = self.options.alpha / 2 * sum(float(p.detach().double().square().sum()) for p in self.penalised)
         network = Network(self.start, self.begun, self.n_inputs, arrays(self.module), epochs, self.curve)
         return Solution(network, float(value) + penalty, status, epochs, self.done + 1, np.nan)
@@ -346,7 +353,8 @@ class Training:
             "optimizer": self.optimizer.state_dict(),
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "kept": {name: torch.from_numpy(value) for name, value in self.kept.items()},
-            "table": None if self.risk.table is None else torch.from_numpy(self.risk.table.copy()),
+            "table": _tensor(self._table()),
+            "kept_table": _tensor(self.kept_table),
             "start": torch.from_numpy(np.array(self.start, dtype=float)),
             "curve": self.curve,
             "counts": [self.done, self.best, self.first],
@@ -381,3 +389,8 @@ class Training:
         self.done, self.best, self.first = state["counts"]
         if self.risk.table is not None:
             self.risk.table[:] = state["table"].cpu().numpy()
+            self.kept_table = state["kept_table"].cpu().numpy()
+
+
+def _tensor(x: np.ndarray | None) -> torch.Tensor | None:
+    return None if x is None else torch.from_numpy(x)
