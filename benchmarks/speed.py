@@ -184,13 +184,13 @@ def sklearn_logistic(X: Any, y: np.ndarray, alpha: float, solver: str) -> Fit:
 
 
 def taskloss_fit(make: Callable[[float], Any], X: Any, y: np.ndarray, sign: float | None = None) -> Fit:
-    """sign: for ordinal models, what turns coefficients and intercepts into a direction and cuts on Y > j."""
+    """sign: for ordinal models, that of the intercepts in the scores of Y > j, of which cuts are the negatives."""
 
     def fit(tol: float) -> Any:
         model = make(tol).fit(X, y)
         if sign is None:
             return model.coef_, model.intercept_
-        return sign * model.coef_[0], -sign * model.intercept_
+        return model.coef_[0], -sign * model.intercept_
 
     return fit
 

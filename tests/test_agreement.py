@@ -130,7 +130,10 @@ def test_cumulative_link_with_statsmodels(ordinal, link):
     ours = tl.OrdinalClassifier(surrogate=tl.surrogates.CumulativeLink(link), alpha=1e-10, tol=1e-14).fit(X, y)
     log_likelihood = np.log(ours.predict_proba(X)[np.arange(len(y)), y]).sum()
     assert log_likelihood == pytest.approx(theirs.llf, rel=1e-6)
-    np.testing.assert_allclose(-ours.coef_[0], theirs.params[:5], atol=1e-3)  # scores stand for P(Y <= j)
+    with pytest.warns(FutureWarning, match="intercept_ - coef_ @ x"):
+        coef = ours.coef_[0]
+    np.testing.assert_allclose(coef, theirs.params[:5], atol=1e-3)
+    np.testing.assert_allclose(ours.predict_scores(X), ours.intercept_ - (X @ coef)[:, None], atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:.*iprint.*:DeprecationWarning", "ignore:Unknown solver options. disp")

@@ -27,6 +27,7 @@ def test_dense_data_have_the_condition_they_are_named_after():
     assert values[-1] / values[0] == pytest.approx(100, rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:coef_ of a cumulative link")
 def test_objectives_equal_those_that_are_minimised(problem):
     X, y = problem
     model = tl.CostSensitiveClassifier(alpha=0.1, tol=1e-12).fit(X, y)

@@ -190,6 +190,7 @@ def partial_by_hand(kind, nominal):
     return found, np.array(H), loss(found)
 
 
+@pytest.mark.filterwarnings("ignore:coef_ of a cumulative link")
 @pytest.mark.parametrize("link", ["logit", "loglog"])
 @pytest.mark.parametrize("nominal", [["dose"], [2, 0]])
 def test_partial_proportional_odds_are_the_maximum_by_hand(link, nominal):
@@ -208,6 +209,7 @@ def test_partial_proportional_odds_are_the_maximum_by_hand(link, nominal):
     assert (np.abs(sandwich["standard error"] / ours["standard error"] - 1) < 0.4).all()
 
 
+@pytest.mark.filterwarnings("ignore:coef_ of a cumulative link")
 def test_partial_odds_lie_between_shared_and_separate_weights():
     every = ordinal(nominal=[0, 1, 2]).fit(X, Y)
     separate = ordinal(shared=False).fit(X, Y)

@@ -77,7 +77,8 @@ class OrdinalClassifier(TaskLossEstimator):
 
     Notes
     -----
-    With all thresholds a score stands for P(Y > j) and with cumulative link for P(Y <= j), so that the signs of `coef_` differ.
+    With all thresholds a score stands for P(Y > j) and is coef_ @ x + intercept_; with cumulative link it stands for P(Y <= j) and is intercept_ - coef_ @ x. So a
+    positive weight means a higher label in both.
 
     Examples
     --------

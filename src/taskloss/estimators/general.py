@@ -70,7 +70,7 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
     Attributes
     ----------
     loss_, surrogate_, hypothesis_ : the parts, with their sizes.
-    theta_, coef_, intercept_ : parameters; scores are coef_ @ x + intercept_, with a kernel's values at its centres in
+    theta_, coef_, intercept_ : parameters; scores are coef_ @ x + intercept_ (with a cumulative link intercept_ - coef_ @ x), with a kernel's values at its centres in
         the place of x.
     solution_ : status, iterations, value, and of the relative gap an estimate (`optimality`) and a bound.
     alpha_, alphas_, path_scores_ : the strength in use, those compared, and minus their held-out task loss.
@@ -307,7 +307,17 @@ class TaskLossEstimator(Streaming, Minimiser, Decoder):
 
     @property
     def coef_(self) -> np.ndarray:
-        return self.hypothesis_.expand(self.theta_)[: self.hypothesis_.width(self.n_features_in_)].T
+        """The weights of features in the scores, or, where scores are F^-1(P(Y <= j)) and fall as labels rise, minus these: a positive one means a higher label."""
+        coef = self.hypothesis_.expand(self.theta_)[: self.hypothesis_.width(self.n_features_in_)].T
+        if not self.surrogate_.ordered:
+            return coef
+        warnings.warn(
+            "coef_ of a cumulative link has changed its sign: a positive weight means a higher label, as with every other surrogate, and scores are "
+            "intercept_ - coef_ @ x. This warning goes in release 0.3.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return -coef
 
     @property
     def intercept_(self) -> np.ndarray:
