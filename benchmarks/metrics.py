@@ -7,6 +7,7 @@ sets: macro-F1 of label sets, beside 1/2 and a threshold for each label, tuned o
 Every set is split anew 30 times, a quarter for testing (respondents of r_soup stay whole), with at most 2,500 rows to train on and a third as many to test on.
 The interval of a difference is the corrected resampled t interval over splits (Nadeau and Bengio 2003); that of chunks, on the official split, comes from 1,000 paired bootstrap
 samples of its test part. "search" is the processor time of the search for the costs, with its own cross-validation, relative to that of the fits (those of the folds and the last one).
+Rows that are kept may come from several machines; the line above names the one that wrote this page.
 """
 
 from __future__ import annotations
