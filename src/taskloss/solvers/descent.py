@@ -14,7 +14,7 @@ import numpy as np
 
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
-from .pairs import Pairs
+from .pairs import USEFUL, Pairs
 from .stopping import Trend, shares
 
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
@@ -352,7 +352,7 @@ class _LBFGSDirections(_Directions):
         if self.pairs is None:
             self.pairs = Pairs(s.shape, self.memory)
         curvature, norm = dot(s, y), dot(y, precondition(y))
-        useful = (curvature > 1e-300) & (norm > 0)
+        useful = (curvature > USEFUL) & (norm > 0)
         last = 1.0 if self.scale is None else self.scale
         self.scale = np.where(useful, curvature / np.where(useful, norm, 1.0), last)
         self.pairs.add(s, y, curvature)

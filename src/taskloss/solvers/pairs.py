@@ -23,7 +23,7 @@ Array = Any
 _LANES = 64  # numbers that loops go over at the least
 _NUMBERS = 1 << 25  # that are remembered, beyond the fewest pairs
 _FEWEST = 8
-_USEFUL = 1e-300  # the least curvature along a step that says anything
+USEFUL = 1e-300  # the least curvature along a step that says anything
 
 
 class Pairs:
@@ -47,13 +47,10 @@ class Pairs:
         self.order: list[int] = []  # places of pairs, the oldest first
         self.along = np.zeros((self.most, columns))  # S g at the last point
 
-    def __len__(self) -> int:
-        return len(self.order)
-
     def add(self, s: Array, y: Array, curvature: np.ndarray) -> None:
         """Remember a pair of which <s, y> is the curvature; columns where it says nothing are left out."""
         place = len(self.order) if len(self.order) < self.most else self.order.pop(0)
-        useful = curvature > _USEFUL
+        useful = curvature > USEFUL
         for vectors, x in ((self.steps, s), (self.changes, y)):
             vectors[place] = self._in_lanes(x if useful.all() else np.where(useful, x, 0.0))
         self.order.append(place)
@@ -75,12 +72,13 @@ class Pairs:
         self.products[newest, newest] = own
         self.along[:count] = along
         r = np.triu(self.products[np.ix_(self.order, self.order)].transpose(2, 0, 1))
+        by_place = np.argsort(self.order)
         a = _solve(r, along[self.order])
-        z = guess(self._out_of_lanes(self._add(changes, -a[np.argsort(self.order)], g)))
+        z = guess(self._out_of_lanes(self._add(changes, -a[by_place], g)))
         lanes = self._in_lanes(z)
         diagonal = np.einsum("bii->ib", r)
         c = _solve(r.swapaxes(1, 2), diagonal * a - self._inner(changes, lanes)[self.order])
-        out = self._out_of_lanes(self._add(steps, c[np.argsort(self.order)], lanes))
+        out = self._out_of_lanes(self._add(steps, c[by_place], lanes))
         return np.negative(out, out=out)
 
     def keep(self, columns: np.ndarray) -> Pairs:
