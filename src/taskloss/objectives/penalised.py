@@ -30,9 +30,8 @@ _CALL_ROWS = (
 )
 _OWN_GRADIENT = 1 / 4  # parameters for each entry of sparse rows up to which every thread has a gradient of its own
 _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept between evaluations
-_MATRIX_WORK = (
-    1 << 22
-)  # multiplications that the Hessian's matrix may take: a search then ends before another has warmed up
+# Multiplications that the Hessian's matrix may take: a search then ends before another has warmed up.
+_MATRIX_WORK = 1 << 22
 _STIFF_WORK = 1 << 29  # and where steps without it are many
 _WIDE = 16  # features from which the Hessian is quicker made pair by pair of scores
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
@@ -213,9 +212,8 @@ class PenalisedRisk(Penalised):
             return False
         weights = hypothesis.rank(self.inputs)
         order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
-        alone = (
-            self.separable or hypothesis.shares_weights or risk.ordered
-        )  # a label sees the thresholds beside it alone
+        # a label sees the thresholds beside it alone
+        alone = self.separable or hypothesis.shares_weights or risk.ordered
         work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
         most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most

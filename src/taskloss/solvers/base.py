@@ -112,7 +112,7 @@ class Solution:
         f(w, b) - min f <= |gradient in w|^2 / (2 alpha).
 
     A search ends with Newton's step in b where there is anything to gain, and what rounding and the step's error leave is counted by
-    Newton's model, to second order. No bound is known without a penalty (alpha = 0), where the risk is not convex, where b is fitted and the
+    Newton's model: to second order, and above 4,096 rows with the curvature of a sample, so that this part is no proof. No bound is known without a penalty (alpha = 0), where the risk is not convex, where b is fitted and the
     curvature in b is not known (sequences with intercepts), after single passes, and of trees and networks.
     """
 
