@@ -74,8 +74,13 @@ def _free_control() -> None:
 _hold = _Hold()
 
 
+@cache
+def _cores() -> int:
+    return os.cpu_count() or 1
+
+
 def _allowed() -> int:
-    return max(1, min(max((info["num_threads"] for info in _blas().info()), default=1), os.cpu_count() or 1))
+    return max(1, min(max((library.num_threads for library in _blas().lib_controllers), default=1), _cores()))
 
 
 def blas_threads() -> int:
@@ -110,7 +115,7 @@ def pool() -> ThreadPoolExecutor:
     global _executor
     with _making:
         if _executor is None:
-            _executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="taskloss")
+            _executor = ThreadPoolExecutor(_cores(), thread_name_prefix="taskloss")
         return _executor
 
 

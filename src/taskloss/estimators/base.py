@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import warnings
 from dataclasses import replace
@@ -392,9 +391,16 @@ def read_features(estimator: Any, X: Any, dtypes: Any, reset: bool = False) -> A
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtypes, reset=reset)
 
 
+def _twin(estimator: Any) -> Any:
+    """Another estimator with the same attributes: copy.copy would ask for all that is stored with a model."""
+    twin = object.__new__(type(estimator))
+    twin.__dict__.update(estimator.__dict__)
+    return twin
+
+
 def check_features(estimator: Any, X: Any, hypothesis: Hypothesis) -> tuple[Any, dict[str, Any]]:
     """X as the hypothesis reads it at a fit, and what the estimator is to know of its features once it is fitted."""
-    fresh = copy.copy(estimator)  # a fit that fails must not change what an earlier one learned
+    fresh = _twin(estimator)  # a fit that fails must not change what an earlier one learned
     X = hypothesis.read(X, fresh, True)
     return X, {name: getattr(fresh, name, None) for name in OF_FEATURES}
 
@@ -410,6 +416,6 @@ def keep_found(estimator: Any, found: dict[str, Any]) -> None:
 
 def read_more(estimator: Any, X: Any, hypothesis: Hypothesis, found: dict[str, Any]) -> Any:
     """Other rows with the features that `check_features` found, before the estimator knows them."""
-    fresh = copy.copy(estimator)
+    fresh = _twin(estimator)
     keep_found(fresh, found)
     return hypothesis.read(X, fresh, False)

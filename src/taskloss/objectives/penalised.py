@@ -75,6 +75,8 @@ class PenalisedRisk(Penalised):
         here = self.executor.compiled and hypothesis.room is None
         self.fused = whole_pass(hypothesis, inputs, risk) if here else None
         self._matrices_at: tuple[Array, Any] = (None, None)
+        self._curve: Any = None  # what makes the curvature of the rows at the scores that were last evaluated
+        self._curve_at: tuple[Array, Any] = (None, None)
         self.single = False  # whether compiled passes may compute in single precision
         whole = here and not part
         shape = self.start.shape if whole else ()
@@ -103,14 +105,15 @@ class PenalisedRisk(Penalised):
 
     def with_alpha(self, alpha: float) -> Self:
         other = super().with_alpha(alpha)
-        other.pieces, other._matrices_at = self.pieces, (None, None)
+        other.pieces = self.pieces
+        other._matrices_at = other._curve_at = None, None
         return other
 
     def columns(self, some: np.ndarray) -> Self | None:
         if not self.separable:
             return None
         other = super().with_alpha(self.alpha)
-        other._matrices_at = None, None
+        other._matrices_at = other._curve_at = None, None
         share = len(some) / self.risk.n_scores
         other.__dict__ |= {"risk": self._of(self.risk, some), "constant": self.constant * share}
         other.pieces = []
@@ -182,7 +185,9 @@ class PenalisedRisk(Penalised):
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         found = None if self.chains is None else self.chains(theta, self.single)
         if found is None:
-            return super().value_and_gradient(theta)
+            value, gradient = super().value_and_gradient(theta)
+            self._curve_at = theta, self._curve
+            return value, gradient
         return found[0] + self.alpha / 2 * self._squares(theta), self._penalise(found[1], theta)
 
     def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
@@ -218,12 +223,21 @@ class PenalisedRisk(Penalised):
         most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most
 
+    @cached_property
+    def _expands(self) -> bool:
+        """Whether a pass keeps what makes the curvature at its scores: those of the one piece."""
+        return self.matrices_pay and len(self.pieces) == 1 and self.fused is None
+
     def hessian_matrices(self, theta: Array) -> np.ndarray:
         """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout; the last answer is kept."""
         if self._matrices_at[0] is theta:
             return self._matrices_at[1]
         hypothesis = self.hypothesis
-        curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
+        at, curve = self._curve_at
+        if at is not theta or curve is None:
+            curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
+        else:
+            curvature = curve()
         assert curvature is not None
         z, fit_intercept = self._coordinates, hypothesis.fit_intercept
         with np.errstate(over="ignore", invalid="ignore"):
@@ -272,7 +286,10 @@ class PenalisedRisk(Penalised):
         def plain(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
             features = self._features(piece)
             v = self.hypothesis.scores(coefficients, features, piece.room)
-            value, dv = piece.risk.risk_and_gradient(v, out=v, executor=executor)
+            if self._expands:
+                value, dv, self._curve = piece.risk.expansion(v)
+            else:
+                value, dv = piece.risk.risk_and_gradient(v, out=v, executor=executor)
             return value, self.hypothesis.pullback(features, dv, piece.slopes)
 
         def fused(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:

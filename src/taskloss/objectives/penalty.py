@@ -29,6 +29,7 @@ _SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
 _SAMPLE_LEAST = 128  # nor fewer rows than that
 _CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
 _CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
+_PENALTY_NUMBERS = 1 << 15  # of theta that the penalty is added to at a time: no temporary is as large as theta
 _BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are estimated, the fewest and the most
 _BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
 _BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
@@ -138,7 +139,7 @@ class Penalised(ABC):
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
         """f, one number per column, and its gradient."""
         value, gradient = self.slopes(self._coefficients(self._spread(theta)))
-        value = value if self.separable else np.atleast_1d(value.sum())
+        value = value if self.separable or len(value) == 1 else np.atleast_1d(value.sum())
         gradient, penalty = self._penalised_gradient(self.hypothesis.contract(gradient), theta)
         return value + (penalty + self.constant / len(value)), gradient
 
@@ -172,13 +173,14 @@ class Penalised(ABC):
             return gradient + self.alpha * self._free_penalised * theta, self.alpha / 2 * self._squares(theta)
         full = self.unflatten(theta)
         gradient = gradient.reshape(full.shape)
-        squares = np.zeros(full.shape[1])
-        for rows in row_blocks(full, max(1, (1 << 15) // full.shape[1])):  # no temporary as large as theta
+        squares: Any = 0.0
+        whole = full.size <= _PENALTY_NUMBERS
+        for rows in [slice(None)] if whole else row_blocks(full, max(1, _PENALTY_NUMBERS // full.shape[1])):
             slope = (self.alpha * self.penalised[rows]) * full[rows]
             gradient[rows] += slope
             slope *= full[rows]
-            squares += slope.sum(axis=0)
-        return self.flatten(gradient), (squares if self.separable else np.atleast_1d(squares.sum())) / 2
+            squares += slope.sum(axis=0 if self.separable else None)
+        return self.flatten(gradient), np.atleast_1d(squares) / 2
 
     @cached_property
     def _free_penalised(self) -> np.ndarray:

@@ -274,7 +274,9 @@ def exact_hessian(
     (weights, matrices), d = curvature, z.shape[1] - 1
     if separable or matrices.shape[1] == 1:
         each = matrices if matrices.ndim == 2 else matrices[:, :, 0]
-        hessians = np.stack([(z * (weights * each[:, j])[:, None]).T @ z for j in range(each.shape[1])])
+        hessians = np.empty((each.shape[1], d + 1, d + 1))
+        for j, hessian in enumerate(hessians):
+            np.matmul((z * (weights * each[:, j])[:, None]).T, z, out=hessian)
     elif pairs is None:
         hessians = _by_pairs_of_scores(z, weights, matrices)
     else:

@@ -219,6 +219,14 @@ class Rows(ScoreRisk):
         np.multiply(dv, weights[:, None], out=gradient)
         return value
 
+    def expansion(self, v: Array) -> tuple[np.ndarray, Array, Callable[[], Curvature | None]]:
+        if self.memory is not None or not self.exactly_curved:
+            return super().expansion(v)
+        v = v if self.offset is None else v + self.offset
+        weights = self.weights.astype(v.dtype, copy=False)
+        terms, dv, second = self.surrogate.expansion(v, self.moments(v.dtype))
+        return np.asarray(weights @ terms, float), dv * weights[:, None], lambda: Curvature(self.weights, second())
+
     def hessian(self, v: Array) -> Callable[[Array], Array]:
         if not self.surrogate.smooth:
             raise ValueError(
@@ -227,18 +235,10 @@ class Rows(ScoreRisk):
         v = v if self.offset is None else v + self.offset
         weights = self.weights.astype(v.dtype, copy=False)[:, None]
         if not self.surrogate.convex:
-            matrices = self._matrices(v)
+            matrices = _absolute(self.surrogate.hessian_matrices(v, self.moments(v.dtype)))
             return lambda u: np.einsum("nij,nj->ni", matrices, u) * weights
         product = self.surrogate.hessian(v, self.moments(v.dtype))
         return lambda u: product(u) * weights
-
-    def _matrices(self, v: Array) -> np.ndarray:
-        """The second derivative in each row's scores; where S is not convex, with the absolute values of its eigenvalues."""
-        matrices = self.surrogate.hessian_matrices(v, self.moments(v.dtype))
-        if self.surrogate.convex:
-            return matrices
-        values, vectors = np.linalg.eigh(matrices)
-        return (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
 
     def diagonal(self, v: Array, gradient: Array) -> np.ndarray:
         v = v if self.offset is None else v + self.offset
@@ -250,10 +250,17 @@ class Rows(ScoreRisk):
         n, k = v.shape
         if not self.surrogate.smooth or (k > _CURVATURE_SIZE and not self.separable):
             return Curvature(self.weights, np.full((n, k), 1 / k if self.surrogate.smooth else 1.0))
+        phi = self.moments(float)
         if self.separable:
-            product = self.surrogate.hessian(v, self.moments(float))
-            return Curvature(self.weights, product(np.ones_like(v)))
-        return Curvature(self.weights, self._matrices(v))
+            return Curvature(self.weights, self.surrogate.diagonal(v, phi))
+        matrices = self.surrogate.hessian_matrices(v, phi)
+        return Curvature(self.weights, matrices if self.surrogate.convex else _absolute(matrices))
+
+
+def _absolute(matrices: np.ndarray) -> np.ndarray:
+    """Symmetric matrices with the absolute values of their eigenvalues."""
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2)
 
 
 def evenly(n: int, rows: int) -> Any:

@@ -232,6 +232,11 @@ class ScoreRisk(ABC):
     def hessian(self, v: Scores) -> Callable[[Scores], Scores]:
         """The linear map u -> (second derivative) u; positive semidefinite, also where the risk is not convex."""
 
+    def expansion(self, v: Scores) -> tuple[np.ndarray, Scores, Callable[[], Curvature | None]]:
+        """`risk_and_gradient`, and what makes `curvature` at the same scores."""
+        value, gradient = self.risk_and_gradient(v)
+        return value, gradient, lambda: self.curvature(v)
+
     def curvature(self, v: Scores) -> Curvature | None:
         """Second derivatives row by row, for preconditioners; None where a layout has none that pays."""
         return None

@@ -80,8 +80,8 @@ class Polytope(Part):
         """The linear map u -> Cov(phi) u under the same law: the Hessian of A."""
         raise NotImplementedError
 
-    def covariance_matrices(self, v: Array) -> Array | None:
-        """The same maps as matrices (..., size, size), where these are quicker to write down; else None."""
+    def covariance_matrices(self, v: Array, mu: Array | None = None) -> Array | None:
+        """The same maps as matrices (..., size, size), where these are quicker to write down; else None. mu: the marginals, where they are known."""
         return None
 
     def entropy(self, mu: Array) -> Array:
@@ -135,6 +135,8 @@ class Polytope(Part):
 
     def includes(self, other: Polytope) -> bool:
         """Whether another polytope lies inside this one."""
+        if self == other:
+            return True
         if self.size != other.size or not self._holds_box(other):
             return False
         return bool(np.all(self.contains(other.vertices())))

@@ -43,8 +43,8 @@ class Simplex(Polytope):
         xp = array_namespace(mu)
         return lambda u: mu * (u - xp.sum(mu * u, axis=-1, keepdims=True))
 
-    def covariance_matrices(self, v: Array) -> Array:
-        mu = self.marginals(v)
+    def covariance_matrices(self, v: Array, mu: Array | None = None) -> Array:
+        mu = self.marginals(v) if mu is None else mu
         xp = array_namespace(mu)
         return mu[..., :, None] * (xp.eye(self.n, dtype=mu.dtype, device=device(mu)) - mu[..., None, :])
 

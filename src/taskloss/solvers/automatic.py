@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
 from .base import Array, Objective
 from .descent import LBFGS, _Directions, _Search
@@ -18,6 +19,10 @@ class _MatrixDirections(_Directions):
 
     def __call__(self, search: _Search) -> Array:
         hessians = self.objective.hessian_matrices(search.theta)  # type: ignore[attr-defined]
+        if len(hessians) == 1:  # in a fifth of the time that NumPy takes for a small one
+            step, failed = dposv(hessians[0].T, -search.gradient)[1:]
+            if not failed:
+                return step
         return -np.linalg.solve(hessians, search.gradient.T[:, :, None])[:, :, 0].T
 
     def keep(self, columns: np.ndarray, objective: Objective) -> None:

@@ -46,7 +46,7 @@ class Descent(Solver):
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
         search = _Search(objective, theta, tol=self.tol)
-        status, iteration, gap = Status.MAX_ITER, 0, np.inf
+        status, iteration = Status.MAX_ITER, 0
         try:
             direction, trend = self._directions(objective), Trend()
             for iteration in range(self.max_iter + 1):
@@ -56,15 +56,15 @@ class Descent(Solver):
                 # no decrease, earlier ones say nothing of what is left.
                 doubted = ~search.stuck & ((search.length < 1) | (not direction.exact))
                 model = np.abs(slope) / 2  # a direction that rounding has made one of ascent tells as much
-                left = trend.gaps(search.value, bool(doubted.any()))
-                search.gap = np.maximum(model, left * doubted) * (slope != 0)
+                some = bool(doubted.any())
+                left = trend.gaps(search.value, some)
+                search.gap = np.maximum(model, left * doubted) * (slope != 0) if some else model
                 if not direction.exact and search.confirm(model):
                     continue
                 search.gap = np.minimum(search.gap, search.bound)
                 values, gaps = search.of_all("value"), search.of_all("gap")
-                gap = float(gaps.sum() / max(values.sum(), 1e-300))
                 if progress is not None:
-                    progress.update(iteration, float(values.sum()), gap)
+                    progress.update(iteration, float(values.sum()), search.relative_gap)
                 done = gaps <= self.tol * shares(values) + 1e-300
                 if done.all():
                     status = Status.CONVERGED
@@ -87,17 +87,17 @@ class Descent(Solver):
                     status = Status.STALLED
                     break
         except KeyboardInterrupt as interrupt:
-            raise Interrupted(self._end(search, Status.INTERRUPTED, iteration, gap, progress)) from interrupt
-        return self._end(search, status, iteration, gap, progress)
+            raise Interrupted(self._end(search, Status.INTERRUPTED, iteration, progress)) from interrupt
+        return self._end(search, status, iteration, progress)
 
-    def _end(self, search: _Search, status: Status, iteration: int, gap: float, progress: Progress | None) -> Solution:
+    def _end(self, search: _Search, status: Status, iteration: int, progress: Progress | None) -> Solution:
         if progress is not None:
             progress.close(status)
         if status is not Status.INTERRUPTED:
             search.certify(np.isinf(search.bound))
         theta, value = search.of_all("theta"), float(search.of_all("value").sum())
         bound = float(search.of_all("bound").sum()) / max(value, 1e-300)
-        return Solution(theta, value, status, iteration, search.evaluations, gap, bound)
+        return Solution(theta, value, status, iteration, search.evaluations, search.relative_gap, bound)
 
     def _directions(self, objective: Objective) -> _Directions:
         raise NotImplementedError
@@ -136,6 +136,10 @@ class _Search:
             return now
         self.left[name][..., self.here] = now
         return self.left[name]
+
+    @property
+    def relative_gap(self) -> float:
+        return float(self.of_all("gap").sum() / max(self.of_all("value").sum(), 1e-300))
 
     def keep(self, columns: np.ndarray) -> bool:
         """Go on with these columns alone; False where that saves nothing."""
@@ -230,15 +234,15 @@ class _Search:
         and positive ones from above. A column whose bracket is exhausted takes its lower end; one that does not decrease
         is stuck, and left where it is from then on.
         """
-        if not (slope < 0).any():
+        down = slope < 0
+        if not down.any():
             return False
-        t = np.where(slope < 0, np.minimum(1.0, 2 * self.length), 0.0)
-        low, high, low_slope, low_value = np.zeros_like(t), np.full_like(t, np.inf), slope, self.value
+        t = np.where(down, np.minimum(1.0, 2 * self.length), 0.0)
         noise = _NOISE * np.abs(self.value)
         exhausted: np.ndarray = np.False_  # type: ignore[assignment]  # of each column, once a bracket is looked at
-        still = t == 0
+        still = ~down
         accept, value, gradient = still, self.value, self.gradient
-        for _ in range(30):
+        for attempt in range(30):
             change = t * d
             trial = self.theta + change
             with np.errstate(over="ignore", invalid="ignore"):
@@ -251,6 +255,8 @@ class _Search:
             accept = accept | still | exhausted
             if accept.all():
                 break
+            if attempt == 0:
+                low, high, low_slope, low_value = np.zeros_like(t), np.full_like(t, np.inf), slope, self.value
             long = ~accept & (~decreases | (new_slope > 0) | ~np.isfinite(new_slope))
             short = ~accept & ~long
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -271,10 +277,10 @@ class _Search:
             change = np.where(accept, t, low) * d
             trial = self.theta + change
             value, gradient = self._evaluate(trial, ~accept, value, gradient)
-        self.length = np.where(slope < 0, t, 1.0)
-        self.bound = np.where(slope < 0, np.inf, self.bound)
+        self.length = np.where(down, t, 1.0)
+        self.bound = np.where(down, np.inf, self.bound)
         decreased = value < self.value
-        self.stuck |= (slope < 0) & ~decreased
+        self.stuck |= down & ~decreased
         self.change, self.gradient_change = change, gradient - self.gradient
         self.theta, self.value, self.gradient = trial, value, gradient
         return bool(decreased.any())

@@ -40,4 +40,4 @@ def shares(values: np.ndarray) -> np.ndarray:
     A label that never occurs has its minimum, zero, at infinity, and could not be done by its own value.
     """
     size = np.abs(values)
-    return (size + size.mean()) / 2
+    return size if len(size) == 1 else (size + size.mean()) / 2

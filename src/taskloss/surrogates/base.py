@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -125,6 +126,10 @@ class Surrogate(Part):
                 f"loss's {type(polytope).__name__.lower()} in R^{polytope.size}; pass surrogate='auto', or a loss with another embedding."
             )
         return bound
+
+    def fits(self, polytope: Polytope) -> bool:
+        """Whether `bind` is worth trying: False where the polytope's box tells that it would refuse."""
+        return True
 
     def _sized(self, polytope: Polytope) -> Self:
         return self
@@ -259,6 +264,14 @@ class Surrogate(Part):
         units = [xp.astype(places == j, v.dtype) + xp.zeros_like(v) for j in range(v.shape[-1])]
         return xp.stack([product(unit) for unit in units], axis=-2)
 
+    def expansion(self, v: Array, phi: Array) -> tuple[Array, Array, Callable[[], Array]]:
+        """`risk_and_gradient`, and what makes the second derivatives there, which may share their exponentials.
+
+        They are matrices (..., k, k), or where S is separable their diagonals.
+        """
+        second = self.diagonal if self.separable else self.hessian_matrices
+        return *self.risk_and_gradient(v, phi), lambda: second(v, phi)
+
     def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
         """The diagonal of the second derivative of S in v; with the gradient, where it is known, some need no second pass."""
         xp = array_namespace(v)
@@ -297,10 +310,8 @@ def automatic(polytope: Polytope) -> Surrogate:
         return Multinomial()
     if polytope.rows is not None:
         return RowMultinomial()
-    low, high = polytope.bounds()
-    if np.allclose(low, -1) and np.allclose(high, 1):
-        return Independent()
-    return Quadratic()
+    independent = Independent()
+    return independent if independent.fits(polytope) else Quadratic()
 
 
 def first_fit(variants: Iterable[Any], surrogate: Any) -> tuple[Any, Surrogate]:
@@ -308,13 +319,17 @@ def first_fit(variants: Iterable[Any], surrogate: Any) -> tuple[Any, Surrogate]:
 
     surrogate: one, its name, or "auto"; where it fits none, what it says of the first is raised.
     """
-    problem: ValueError | None = None
+    variants = list(variants)
     for variant in variants:
-        polytope = variant.polytope
-        auto = isinstance(surrogate, str) and surrogate == "auto"
-        try:
-            found = automatic(polytope) if auto else Surrogate.resolve(surrogate)
-            return variant, found.bind(polytope).bind_outputs(variant)
-        except ValueError as error:
-            problem = problem or error
-    raise problem or ValueError("The loss has no embedding.")
+        with contextlib.suppress(ValueError):
+            found = _named(surrogate, variant.polytope)
+            if found.fits(variant.polytope):
+                return variant, found.bind(variant.polytope).bind_outputs(variant)
+    first = variants[0]
+    return first, _named(surrogate, first.polytope).bind(first.polytope).bind_outputs(first)
+
+
+def _named(surrogate: Any, polytope: Polytope) -> Surrogate:
+    """The surrogate that is meant, for a loss with this polytope."""
+    auto = isinstance(surrogate, str) and surrogate == "auto"
+    return automatic(polytope) if auto else Surrogate.resolve(surrogate)

@@ -89,13 +89,16 @@ class Coordinatewise(Surrogate):
                 f"The surrogate {self!r} does not fit this loss: it has {self.size} coordinates and the loss's embedding "
                 f"{polytope.size}; leave {self._count} out, or use a loss with another embedding."
             )
-        low, high = polytope.bounds()
-        if (np.abs(low - self.low) > 1e-8).any() or (np.abs(high - 1) > 1e-8).any():
+        if not self.fits(polytope):
             raise ValueError(
                 f"The surrogate {self!r} does not fit this loss: it needs labels embedded in {{{self.low:g}, 1}}^k, and this loss's "
                 f"embedding is a {type(polytope).__name__.lower()} in R^{polytope.size}; pass surrogate='auto', or a loss with another embedding."
             )
         return self if self.size is not None else self.with_params(**{self._count: polytope.size + self._extra})
+
+    def fits(self, polytope: Polytope) -> bool:
+        low, high = polytope.bounds()
+        return bool(np.abs(low - self.low).max() <= 1e-8 and np.abs(high - 1).max() <= 1e-8)
 
     def canonical_form(self) -> Surrogate:
         if self.size is None or self.phi_margin.name != "logistic":
@@ -136,6 +139,9 @@ class Coordinatewise(Surrogate):
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         return self.phi_margin.risk_and_derivative(v, self._q(phi))
+
+    def expansion(self, v: Array, phi: Array) -> tuple[Array, Array, Callable[[], Array]]:
+        return self.phi_margin.expansion(v, self._q(phi))
 
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))
