@@ -12,10 +12,14 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import check_columns, is_list
+from ..polytopes._forest import offsets_of
 
 
 class _Entries(NamedTuple):
-    """The entries of all positions in turn: the code and value of each, what the codes name, and how many a position has."""
+    """The entries of all positions in turn: the code and value of each, the name of each code, and how many a position has.
+
+    Several codes may have one name: those of a number's values.
+    """
 
     codes: np.ndarray
     values: np.ndarray
@@ -41,14 +45,17 @@ def named_rows(
         )
     if vocabulary is None:
         vocabulary = vocabulary_of(_counts(found), min_frequency)
-    column = np.fromiter((vocabulary.get(name, -1) for name in found.names), np.int64, len(found.names))
-    places, ends = column[found.codes], np.concatenate([[0], np.cumsum(found.lengths)])
+    columns = np.fromiter(map(vocabulary.get, found.names, itertools.repeat(-1)), np.int64, len(found.names))
+    places, ends, values = columns[found.codes], offsets_of(found.lengths), found.values
     known = places >= 0
     if not known.all():
-        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+        places, values, ends = places[known], values[known], offsets_of(known)[ends]
     shape = len(positions), len(vocabulary)
-    rows = sparse.csr_matrix((found.values[known], places[known], ends), shape=shape, dtype=np.float64)
-    rows.sum_duplicates()
+    small = np.int32 if max(len(places), shape[1]) < 1 << 31 else np.int64  # as SciPy would make them
+    rows = sparse.csr_matrix((values, places.astype(small), ends.astype(small)), shape=shape)
+    rows.sort_indices()
+    if not rows.has_canonical_format:
+        rows.sum_duplicates()
     return rows, vocabulary
 
 
@@ -75,8 +82,10 @@ def _entries(positions: list[Any]) -> _Entries:
 
 
 def _counts(found: _Entries) -> dict[Any, int]:
-    count = np.bincount(found.codes, minlength=len(found.names))
-    return dict(zip(found.names, count.tolist(), strict=True))
+    count: dict[Any, int] = {}
+    for name, often in zip(found.names, np.bincount(found.codes, minlength=len(found.names)).tolist(), strict=True):
+        count[name] = count.get(name, 0) + often
+    return count
 
 
 def _by_unique_entry(positions: list[Any]) -> _Entries | None:
@@ -93,31 +102,29 @@ def _by_unique_entry(positions: list[Any]) -> _Entries | None:
         which = np.fromiter(map(code.__getitem__, entries), np.int64, int(lengths.sum()))
     except TypeError:  # a list or a mapping among the values
         return None
-    index: dict[Any, int] = {}
-    names, values = np.empty(len(code), dtype=np.int64), np.empty(len(code))
-    for i, entry in enumerate(code):
+    names, values = [], []
+    for entry in code:
         key, value = entry if mappings else (entry, 1.0)
-        kind = type(value)
-        if type(key) is str and (kind is float or kind is int):
-            name, values[i] = key, _number(value)
-        elif type(key) is str and kind is str:
-            name, values[i] = f"{key}={value}", 1.0
+        kind, number = type(value), 1.0
+        if type(key) is str and kind is str:
+            name = f"{key}={value}"
+        elif type(key) is str and (kind is float or kind is int):
+            name, number = key, _number(value)
         else:
             told = _named(dict([entry]) if mappings else [entry])
             if len(told) != 1 or not isinstance(key, str):  # 1 and True are equal, their words are not
                 return None
-            name, values[i] = told[0]
-        names[i] = index.setdefault(name, len(index))
-    return _Entries(names[which], values[which], list(index), lengths)
+            name, number = told[0]
+        names.append(name)
+        values.append(number)
+    return _Entries(which, np.array(values, dtype=float)[which], names, lengths)
 
 
 def _by_position(positions: list[Any]) -> _Entries:
-    index: dict[Any, int] = {}
     told = [_named(position) for position in positions]
-    entries = list(itertools.chain.from_iterable(told))
-    codes = np.fromiter((index.setdefault(name, len(index)) for name, _ in entries), np.int64, len(entries))
-    values = np.fromiter((value for _, value in entries), float, len(entries))
-    return _Entries(codes, values, list(index), np.fromiter(map(len, told), np.int64, len(told)))
+    names = [name for position in told for name, _ in position]
+    values = np.fromiter((value for position in told for _, value in position), float, len(names))
+    return _Entries(np.arange(len(names)), values, names, np.fromiter(map(len, told), np.int64, len(told)))
 
 
 def _named(position: Any) -> list[tuple[Any, float]]:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._checks import is_list
 from ..losses.base import name_array
-from ..polytopes._forest import check_offsets
+from ..polytopes._forest import check_offsets, offsets_of
 from .features import is_names, named_rows
 from .labels import _unique, absent, codes_of
 from .trees import read_forest
@@ -144,7 +144,7 @@ class SequenceReader:
             rows = values = np.ascontiguousarray(rows, dtype=np.float64)
             if rows.ndim != 2:
                 raise ValueError(f"The rows of packed sequences must have two dimensions, got shape {rows.shape}.")
-        if np.isinf(values).any() or (not self.allow_nan and np.isnan(values).any()):
+        if np.isinf(values).any() if self.allow_nan else not np.isfinite(values).all():
             raise ValueError("X contains NaN or infinite values: replace them by numbers.")
         if self.n_features is not None and rows.shape[1] != self.n_features:
             raise ValueError(
@@ -321,7 +321,3 @@ def _check_widths(widths: list[int]) -> None:
         raise ValueError(
             f"Sequence {odd[0]} of X has {widths[odd[0]]} features per position, but sequence 0 has {widths[0]}."
         )
-
-
-def offsets_of(lengths: Any) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))]).astype(np.int64)

@@ -15,7 +15,7 @@ def read_forest(offsets: np.ndarray, parents: Any = None) -> tuple[Forest, Any]:
     parents: one array for each tree, or one for all, with a parent's place in its own tree and -1 at the root.
     """
     if parents is None:
-        return Forest.chains(np.diff(offsets)), slice(None)
+        return Forest.chains_at(offsets), slice(None)
     lengths, first = np.diff(offsets), offsets[:-1]
     local = _flat_parents(parents, lengths)
     tree_of = np.repeat(np.arange(len(lengths)), lengths)

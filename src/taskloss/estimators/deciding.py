@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..data.labels import Classes, LabelSets, codes_of
-from ..data.sequences import Packed, SequenceLabels, offsets_of
+from ..data.sequences import Packed, SequenceLabels
 from ..decisions import find
 from ..losses.base import Loss, name_array
 from ..losses.chain import ChainCost
@@ -17,7 +17,7 @@ from ..losses.spans import Scheme, SpanCosts, law_spans
 from ..losses.tabular import CostMatrix, ZeroOne
 from ..metrics.base import Metric
 from ..metrics.tallies import LabelTally, SetTally, SpanTally, Tally, span_prices
-from ..polytopes._forest import Forest
+from ..polytopes._forest import Forest, offsets_of
 from ..polytopes._spans import Spans
 from .base import Decoder
 from .decoded import DecodedClassifier

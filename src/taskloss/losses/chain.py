@@ -290,14 +290,29 @@ class ChainHamming(ChainCost):
         ]
 
     n_labels = SequenceLoss.n_labels
+    n_outputs = SequenceLoss.n_outputs
     bind = SequenceLoss.bind
 
     def _unary(self) -> np.ndarray:
+        return (1 - np.eye(self.n_labels)) * self._scale()
+
+    def _scale(self) -> np.ndarray:
+        """s, one for each state."""
         k = self.n_labels
-        scale = np.ones(k) if self.state_weights is None else np.asarray(self.state_weights, dtype=float)
+        if self.state_weights is None:
+            return np.ones(k)
+        scale = np.asarray(self.state_weights, dtype=float)
         if scale.shape != (k,) or not np.isfinite(scale).all() or (scale < 0).any():
             raise ValueError(f"state_weights must be {k} finite numbers that are not negative, one per state.")
-        return (1 - np.eye(k)) * scale
+        return scale
+
+    def packed_decode(
+        self, forest: Forest, nodes: np.ndarray, edges: Any, limits: Limits | None = None, prices: Any = None
+    ) -> np.ndarray:
+        limits = self.output_limits() if limits is None else limits
+        if limits or prices is not None or self.weights is not None:
+            return super().packed_decode(forest, nodes, edges, limits, prices)
+        return (nodes * self._scale()).argmax(axis=1)
 
     def range(self) -> tuple[float, float]:
         low, high = super().range()

@@ -9,12 +9,12 @@ from scipy import sparse
 
 from .._checks import check_names, said_of
 from ..data.labels import LabelSets, _column, _is_sets, _unique, codes_of, family
-from ..data.sequences import Packed, SequenceLabels, _flat, offsets_of
+from ..data.sequences import Packed, SequenceLabels, _flat
 from ..data.weights import example_weights
 from ..losses.base import name_array
 from ..losses.hamming import Hamming
 from ..losses.spans import Scheme, matches
-from ..polytopes._forest import Forest
+from ..polytopes._forest import Forest, offsets_of
 
 if TYPE_CHECKING:
     from .base import Metric

@@ -10,7 +10,7 @@ tree by tree.
 from __future__ import annotations
 
 import itertools
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +34,16 @@ class Forest:
         self._blocks: tuple[int, list[tuple[slice, Forest]]] | None = None
 
     @classmethod
-    def chains(cls, lengths: Any, numbers: np.ndarray | None = None) -> Forest:
-        offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])
+    def chains(cls, lengths: Any) -> Forest:
+        return cls.chains_at(offsets_of(lengths))
+
+    @classmethod
+    def chains_at(cls, offsets: np.ndarray) -> Forest:
+        """Chains that begin and end at these places."""
         parents = np.arange(-1, offsets[-1] - 1)
         parents[offsets[:-1]] = -1
-        forest = cls(parents, offsets, numbers)
-        forest.leaves = offsets[1:] - 1
+        forest = cls(parents, offsets)
+        forest.leaves, forest.most_children = offsets[1:] - 1, 1
         if len(forest) == 1:
             forest.chain_length = len(parents)
         return forest
@@ -114,12 +118,7 @@ class Forest:
 
     @cached_property
     def rungs(self) -> list[tuple[Any, Any, list[tuple[Any, Any]] | None]]:
-        """For each level below the roots its nodes, their parents, and where siblings must take turns those of each turn.
-
-        Of a single chain they are slices: on one sentence, lists of one number each would take most of the time.
-        """
-        if self.chain_length is not None and len(self) == 1:
-            return _ladder(self.n_nodes)
+        """For each level below the roots its nodes, their parents, and where siblings must take turns those of each turn."""
         found: list[tuple[Any, Any, list[tuple[Any, Any]] | None]] = []
         for level in self.levels[1:]:
             turns = None if self.most_children == 1 else [(some, self.parents[some]) for some in self.turns(level)]
@@ -182,7 +181,7 @@ class Forest:
             parents = np.maximum(self.parents[first : self.offsets[high]] - first, -1)
             return Forest(parents, self.offsets[low : high + 1] - first, self.numbers[low:high])
         nodes, lengths = self.nodes_of(trees), self.lengths[trees]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = offsets_of(lengths)
         shift = np.repeat(self.offsets[trees] - offsets[:-1], lengths)
         parents = np.where(self.parents[nodes] < 0, -1, self.parents[nodes] - shift)
         return Forest(parents, offsets, self.numbers[trees])
@@ -197,11 +196,12 @@ class Forest:
             )
 
 
-@lru_cache(maxsize=64)
-def _ladder(length: int) -> list[tuple[Any, Any, Any]]:
-    """The rungs of a single chain."""
-    nodes = [slice(i, i + 1) for i in range(length)]
-    return [(below, above, None) for above, below in itertools.pairwise(nodes)]
+def offsets_of(lengths: Any) -> np.ndarray:
+    """Where packed parts of these lengths begin, and where the last one ends."""
+    lengths = np.asarray(lengths, dtype=np.int64)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def check_offsets(offsets: Any, rows: int | None = None) -> np.ndarray:

@@ -9,10 +9,9 @@ import numpy as np
 
 from .._arrays import array_namespace, log
 from ._forest import COMPILED_WORK, Array, Forest, edge_scores, finite_or_zero, rows_at
+from ._scaled import SPREAD, scaled
 
 _MATRICES = 1 << 21  # numbers in the matrices of a block of trees whose edges have their own
-_SPREAD = 230.0  # differences of scores up to which exp stays above 1e-100, as products of messages need
-_SMALLEST = 1e-100
 
 
 def _lse(x: Array, axis: int) -> Array:
@@ -56,75 +55,6 @@ def _upward(forest: Forest, unary: Array, pairwise: Array) -> tuple[list[Array],
             incoming = _gather(messages[d], forest.above(d), len(forest.levels[d - 1]))
     trees = forest.tree_of[np.concatenate(forest.levels)]
     return beliefs, messages, _gather(xp.concat(tops, axis=0), trees, len(forest))
-
-
-def _scaled(
-    forest: Forest, unary: np.ndarray, pairwise: np.ndarray, weights: np.ndarray | None, pairs: str
-) -> tuple[Any, ...] | None:
-    """The recursion in probabilities, as the compiled one has it (see there), all trees at a time; None where it could underflow."""
-    shared = pairwise.ndim == 2
-    top, shift = unary.max(axis=1), pairwise.max(axis=(-2, -1), keepdims=True)
-    with np.errstate(invalid="ignore"):
-        low, e = unary - top[:, None], pairwise - shift
-    if not (_narrow(low) and _narrow(e)):
-        return None
-    # A level shrinks beliefs by no more than the spread of scores and raises them to the number of states times itself at the
-    # most: single children are scaled anew only as often as that takes.
-    spread = -(_least(low) + _least(e)) + np.log(unary.shape[1])
-    every = 1 if forest.most_children > 1 else max(1, int(_SPREAD / max(spread, 1.0)))
-    b, e = np.exp(low), np.exp(e)
-    m, scale, rungs = np.ones(b.shape), np.ones(len(b)), forest.rungs
-    turned = e.T
-    with np.errstate(invalid="ignore"):  # a belief of zeros, found at the end
-        for step, (level, above, turns) in enumerate(reversed(rungs), 1):
-            x = b[level]
-            m[level] = x @ turned if shared else (e[forest.edge_of[level]] @ x[:, :, None])[:, :, 0]
-            for nodes, parents in ((level, above),) if turns is None else turns:
-                x = b[parents] * m[nodes]
-                if step % every:
-                    b[parents] = x
-                    continue
-                largest = np.maximum.reduce(x, axis=1, keepdims=True)
-                scale[nodes] = largest[:, 0]
-                b[parents] = x = x / largest
-                if turns is not None and (not largest.all() or _sinks(x)):
-                    return None
-    mass = b[forest.roots].sum(axis=1)
-    if not (scale.all() and mass.all()) or _sinks(b):
-        return None
-    scores = top + np.log(scale)
-    scores[forest.children] += np.ravel(shift)  # the table's own maximum, or each edge's
-    log_z = np.log(mass) + np.add.reduceat(scores, forest.roots)
-    mu, r, inverse = np.empty(b.shape), np.zeros(b.shape), 1 / np.where(m > 0, m, 1.0)
-    mu[forest.roots] = b[forest.roots] / mass[:, None]
-    for level, parents, _ in rungs:
-        r[level] = x = mu[parents] * inverse[level]
-        mu[level] = b[level] * (x @ e if shared else (x[:, None, :] @ e[forest.edge_of[level]])[:, 0])
-    if weights is not None:
-        per_node = weights[forest.tree_of, None]
-        mu *= per_node
-        r *= per_node
-    if pairs == "none":
-        return log_z, mu, None
-    if pairs == "sum" and shared:
-        return log_z, mu, e * (r.T @ b)
-    joint = r[forest.children][:, :, None] * e * b[forest.children][:, None, :]
-    return log_z, mu, joint if pairs == "all" else joint.sum(axis=0)
-
-
-def _sinks(b: np.ndarray) -> bool:
-    """Whether a belief is so small that its next product could underflow."""
-    return bool(((b < _SMALLEST) & (b > 0)).any())
-
-
-def _least(x: np.ndarray) -> float:
-    """The least score of what is not forbidden."""
-    return float(np.min(x, initial=0.0, where=np.isfinite(x)))
-
-
-def _narrow(x: np.ndarray) -> bool:
-    """Whether what is not forbidden lies close below zero, its maximum."""
-    return bool(((x >= -_SPREAD) | np.isneginf(x)).all())
 
 
 def _plain(forest: Forest, unary: Array, pairwise: Array, weights: Array | None, pairs: str) -> tuple[Any, ...]:
@@ -178,7 +108,7 @@ def marginals(
         return _tensors(forest, unary, pairwise, weights, pairs)
     if not (compiled and isinstance(unary, np.ndarray) and unary.dtype == np.float64):
         double = isinstance(unary, np.ndarray) and unary.dtype == np.float64
-        found = _scaled(forest, unary, pairwise, weights, pairs) if double else None
+        found = scaled(forest, unary, pairwise, weights, pairs) if double else None
         log_z, mu, pair = _plain(forest, unary, pairwise, weights, pairs) if found is None else found
     else:
         log_z, mu, pair = _compiled(forest, unary, pairwise, weights, pairs, out)
@@ -274,8 +204,8 @@ def _exponentials(forest: Forest, pairwise: np.ndarray) -> tuple[np.ndarray, np.
     with np.errstate(invalid="ignore"):
         shift = pairwise.max(axis=(-1, -2), keepdims=True)
         e = np.ascontiguousarray(pairwise - shift).reshape(-1, k, k)
-        if not e.min(initial=0.0) >= -_SPREAD:  # wide spreads, and matrices of -inf alone, go the plain way
-            wild = ~((e >= -_SPREAD) | np.isneginf(e)).all(axis=(1, 2))
+        if not e.min(initial=0.0) >= -SPREAD:  # wide spreads, and matrices of -inf alone, go the plain way
+            wild = ~((e >= -SPREAD) | np.isneginf(e)).all(axis=(1, 2))
             fine[forest.tree_of[forest.children[np.broadcast_to(wild, forest.n_edges)]]] = False
     return np.exp(e), shift, fine
 

@@ -32,7 +32,7 @@ class PackedChains:
     def __init__(self, n_states: int, offsets: Any, allowed: Any = None):
         self.n_states, self.allowed = n_states, allowed
         self.offsets = check_offsets(offsets)
-        self._forest = Forest.chains(np.diff(self.offsets))
+        self._forest = Forest.chains_at(self.offsets)
         self._log_allowed = None if allowed is None else Chain(n_states, 1, allowed)._log_allowed()
 
     def __len__(self) -> int:
