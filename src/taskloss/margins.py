@@ -81,10 +81,6 @@ class Margin(Part):
         """The second derivative of s in v."""
         return q * self.second_derivative(v) + (1 - q) * self.second_derivative(-v)
 
-    def expansion(self, v: Array, q: Array) -> tuple[Array, Array, Callable[[], Array]]:
-        """s(v, q), its derivative in v, and what makes the second derivative there, which may share their exponentials."""
-        return *self.risk_and_derivative(v, q), lambda: self.curvature(v, q)
-
     def excess_risk(self, v: Array, q: Array) -> Array:
         """s(v, q) - min_v s(v, q) >= 0."""
         return self.risk_and_derivative(v, q)[0] + self.potential(q)
@@ -108,8 +104,9 @@ class Logistic(Margin):
         return -expit(-u)
 
     def second_derivative(self, u: Array) -> Array:
-        p = expit(u)
-        return p * expit(-u)
+        xp = array_namespace(u)
+        e = xp.exp(-xp.abs(u))
+        return e / (1 + e) ** 2
 
     def potential(self, q: Array) -> Array:
         return xlogx(q) + xlogx(1 - q)
@@ -124,15 +121,12 @@ class Logistic(Margin):
         return expit(v)
 
     def risk_and_derivative(self, v: Array, q: Array) -> tuple[Array, Array]:
-        return self.expansion(v, q)[:2]
-
-    def expansion(self, v: Array, q: Array) -> tuple[Array, Array, Callable[[], Array]]:
-        # Phi(-v) = Phi(v) + v makes s linear in q, and one exponential serves value and both derivatives.
+        # Phi(-v) = Phi(v) + v makes s linear in q, and one exponential serves value and derivative.
         xp = array_namespace(v)
         e = xp.exp(-xp.abs(v))
-        total = 1 + e
-        p = xp.where(v > 0, xp.ones_like(e), e) / total
-        return xp.log1p(e) + xp.maximum(v, xp.zeros_like(v)) - q * v, p - q, lambda: e / total**2
+        positive = v > 0
+        p = xp.where(positive, xp.ones_like(e), e) / (1 + e)
+        return xp.log1p(e) + xp.where(positive, v, xp.zeros_like(v)) - q * v, p - q
 
     def curvature(self, v: Array, q: Array) -> Array:
         return self.second_derivative(v)

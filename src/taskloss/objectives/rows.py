@@ -224,8 +224,11 @@ class Rows(ScoreRisk):
             return super().expansion(v)
         v = v if self.offset is None else v + self.offset
         weights = self.weights.astype(v.dtype, copy=False)
-        terms, dv, second = self.surrogate.expansion(v, self.moments(v.dtype))
-        return np.asarray(weights @ terms, float), dv * weights[:, None], lambda: Curvature(self.weights, second())
+        surrogate, phi = self.surrogate, self.moments(v.dtype)
+        terms, dv = surrogate.risk_and_gradient(v, phi)
+        second = surrogate.diagonal if self.separable else surrogate.hessian_matrices
+        value = np.asarray(weights @ terms, float)
+        return value, dv * weights[:, None], lambda: Curvature(self.weights, second(v, phi, dv))
 
     def hessian(self, v: Array) -> Callable[[Array], Array]:
         if not self.surrogate.smooth:

@@ -257,20 +257,12 @@ class Surrogate(Part):
 
         return product
 
-    def hessian_matrices(self, v: Array, phi: Array) -> Array:
-        """The second derivatives of S in v, (..., k, k)."""
+    def hessian_matrices(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        """The second derivatives of S in v, (..., k, k); with the gradient, where it is known, some need no second pass."""
         xp = array_namespace(v)
         product, places = self.hessian(v, phi), xp.arange(v.shape[-1], device=device(v))
         units = [xp.astype(places == j, v.dtype) + xp.zeros_like(v) for j in range(v.shape[-1])]
         return xp.stack([product(unit) for unit in units], axis=-2)
-
-    def expansion(self, v: Array, phi: Array) -> tuple[Array, Array, Callable[[], Array]]:
-        """`risk_and_gradient`, and what makes the second derivatives there, which may share their exponentials.
-
-        They are matrices (..., k, k), or where S is separable their diagonals.
-        """
-        second = self.diagonal if self.separable else self.hessian_matrices
-        return *self.risk_and_gradient(v, phi), lambda: second(v, phi)
 
     def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
         """The diagonal of the second derivative of S in v; with the gradient, where it is known, some need no second pass."""

@@ -140,12 +140,12 @@ class Coordinatewise(Surrogate):
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
         return self.phi_margin.risk_and_derivative(v, self._q(phi))
 
-    def expansion(self, v: Array, phi: Array) -> tuple[Array, Array, Callable[[], Array]]:
-        return self.phi_margin.expansion(v, self._q(phi))
-
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         curvature = self.phi_margin.curvature(v, self._q(phi))
         return lambda u: curvature * u
+
+    def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        return self.phi_margin.curvature(v, self._q(phi))
 
 
 class Independent(Coordinatewise):

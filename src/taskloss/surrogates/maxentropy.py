@@ -50,13 +50,9 @@ class MaxEntropy(Surrogate):
         return self._polytope.marginals(v)
 
     def risk_and_gradient(self, v: Array, phi: Array) -> tuple[Array, Array]:
-        return self.expansion(v, phi)[:2]
-
-    def expansion(self, v: Array, phi: Array) -> tuple[Array, Array, Callable[[], Array]]:
-        polytope = self._polytope
-        a, mu = polytope.log_partition_and_marginals(v)
-        value = (a - array_namespace(v).sum(phi * v, axis=-1))[..., None]
-        return value, mu - phi, lambda: self._covariances(v, phi, mu)
+        xp = array_namespace(v)
+        a, mu = self._polytope.log_partition_and_marginals(v)
+        return (a - xp.sum(phi * v, axis=-1))[..., None], mu - phi
 
     def form(self, polytope: Polytope) -> Form:
         return entropy(self._polytope)
@@ -83,11 +79,8 @@ class MaxEntropy(Surrogate):
     def hessian(self, v: Array, phi: Array) -> Callable[[Array], Array]:
         return self._polytope.covariance(v)
 
-    def hessian_matrices(self, v: Array, phi: Array) -> Array:
-        return self._covariances(v, phi)
-
-    def _covariances(self, v: Array, phi: Array, mu: Array | None = None) -> Array:
-        found = self._polytope.covariance_matrices(v, mu)
+    def hessian_matrices(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
+        found = self._polytope.covariance_matrices(v, None if gradient is None else phi + gradient)
         return super().hessian_matrices(v, phi) if found is None else found
 
     def diagonal(self, v: Array, phi: Array, gradient: Array | None = None) -> Array:
