@@ -9,20 +9,16 @@ import pytest
 from taskloss import progress
 from taskloss.progress import Progress, Step, callbacks, follow, warn
 from taskloss.solvers import LBFGS
+from taskloss.solvers.base import Objective
 
 
-class Quadratic:
+class Quadratic(Objective):
     """f(theta) = |theta - 1|^2 weighed by powers of ten."""
 
     scale = np.logspace(0, 2, 5)[:, None]
 
-    refresh, memory = 12, 10
-
     def value_and_gradient(self, theta):
         return np.atleast_1d((self.scale * (theta - 1) ** 2).sum() + 1), 2 * self.scale * (theta - 1)
-
-    def preconditioner(self, theta, evaluations=0):
-        return lambda gradient: gradient
 
 
 def minimise(reporter):

@@ -15,7 +15,7 @@ from taskloss.objectives import PenalisedRisk, Rows
 from taskloss.objectives.preconditioners import kronecker, low_rank_correction
 from taskloss.parallel import Executor
 from taskloss.solvers import LBFGS, Newton, Solver, Status
-from taskloss.solvers.base import Progress
+from taskloss.solvers.base import Objective, Progress
 from taskloss.solvers.descent import Descent
 from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, Multinomial, OneVsAll, Quadratic
 
@@ -23,16 +23,7 @@ exact = {name: cls() for name, cls in Solver.registry.items() if issubclass(cls,
 every_solver = pytest.mark.parametrize("solver", list(exact.values()), ids=list(exact))
 
 
-class Plain:
-    """An objective without a preconditioner."""
-
-    refresh, memory = 12, 10
-
-    def preconditioner(self, theta, evaluations=0):
-        return lambda g: g
-
-
-class Columns(Plain):
+class Columns(Objective):
     """Independent ill-conditioned convex problems, one in each column: sum_i c_ij cosh(theta_ij - m_ij) - c_ij."""
 
     def __init__(self, rng, shape=(8, 3)):

@@ -91,7 +91,7 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
     inner = problem
-    inner.single = getattr(options.solver, "tol", 0.0) >= _SINGLE_TOL
+    inner.single = options.solver.tol >= _SINGLE_TOL
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
     if options.checkpoint is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -12,7 +12,7 @@ import numpy as np
 from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT, second_moments_pay
 from ..parallel import Executor
-from ..solvers.base import Sides
+from ..solvers.base import Objective, Sides
 from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
 from .scores import Curvature, ScoreRisk
 
@@ -37,7 +37,7 @@ _BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of
 _BLOCK_FACTORS = 1 << 26  # numbers in all their factors
 
 
-class Penalised(ABC):
+class Penalised(Objective):
     """f(theta) = sum_i w_i S(g_theta(x_i), phi_i) + alpha/2 |theta|^2, over the rows of theta that are penalised.
 
     Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..parallel import SERIAL, Executor
+from ..solvers.base import Objective
 from ..solvers.descent import LBFGS, Descent
 from .scores import Array, NewtonStep, ScoreRisk
 from .steps import Steps
@@ -161,7 +162,7 @@ class Profiled(AtTable):
         return step
 
 
-class _TableProblem:
+class _TableProblem(Objective):
     """The penalised risk as a function of the table, beside fixed scores of the nodes: a solver's objective."""
 
     refresh = 1 << 30  # one preconditioner for a fit, and for the next ones as long as fits are short

@@ -18,7 +18,7 @@ class _MatrixDirections(_Directions):
         self.objective = objective
 
     def __call__(self, search: _Search) -> Array:
-        hessians = self.objective.hessian_matrices(search.theta)  # type: ignore[attr-defined]
+        hessians = self.objective.hessian_matrices(search.theta)
         if len(hessians) == 1:  # in a fifth of the time that NumPy takes for a small one
             step, failed = dposv(hessians[0].T, -search.gradient)[1:]
             if not failed:
@@ -45,6 +45,6 @@ class Automatic(LBFGS):
     name = "auto"
 
     def _directions(self, objective: Objective) -> _Directions:
-        if getattr(objective, "matrices_pay", False):
+        if objective.matrices_pay:
             return _MatrixDirections(objective)
         return super()._directions(objective)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -15,25 +16,6 @@ from ..registry import Part
 Array = Any
 
 _STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has done its work
-
-
-class Objective(Protocol):
-    """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
-
-    `refresh` says after how many steps its preconditioner is worth making anew; how much it may cost depends on the
-    evaluations that were needed so far. `memory` says how many steps that preconditioner leaves worth remembering. Where it
-    has a method `columns(some)`, that is the objective of these columns alone, or None where they cannot be had for less than
-    all. Where it has `sides` and `certified`, these tell a bound on f - min f.
-    """
-
-    refresh: int
-    memory: int
-
-    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]: ...
-
-    def preconditioner(self, theta: Array, evaluations: int = 0) -> Any: ...
-
-    def hessian(self, theta: Array) -> Any: ...
 
 
 class Sides(NamedTuple):
@@ -46,6 +28,50 @@ class Sides(NamedTuple):
     step: Array
     decrement: np.ndarray
     bend: np.ndarray
+
+
+class Objective(ABC):
+    """A smooth convex function of theta whose columns are independent problems: all that a solver sees.
+
+    refresh: after how many steps the preconditioner is worth making anew. memory: how many steps it leaves worth remembering.
+    matrices_pay: whether Newton's steps are worth their price, each solved with `hessian_matrices`.
+    """
+
+    refresh: int = 12
+    memory: int = 10
+    hessian: Any  # theta -> (direction -> second derivative times direction), where there is one
+
+    @abstractmethod
+    def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
+        """One value for each column, and the gradient."""
+
+    def preconditioner(self, theta: Array, evaluations: int = 0) -> Callable[[Array], Array]:
+        """An approximate inverse Hessian at theta; it may cost about as much as the evaluations so far."""
+        return lambda gradient: gradient
+
+    @property
+    def matrices_pay(self) -> bool:
+        return False
+
+    def hessian_matrices(self, theta: Array) -> np.ndarray:
+        """The Hessian of each column at theta, (columns, parameters, parameters)."""
+        raise NotImplementedError
+
+    def columns(self, some: np.ndarray) -> Objective | None:
+        """The objective of these columns alone; None where they cannot be had for less than all."""
+        return None
+
+    def sides(self, theta: Array, gradient: Array) -> Sides | None:
+        """What the gradient in the parameters that are not penalised stands for; None where no bound on f - min f is known."""
+        return None
+
+    def certified(self, gradient: Array, sides: Sides) -> np.ndarray:
+        """A bound on f - min f of each column, where `sides` are known."""
+        raise NotImplementedError
+
+    def slack(self, gradient: Array) -> np.ndarray:
+        """The bound as it were if nothing were left in the parameters that are not penalised."""
+        return np.full(gradient.shape[1], np.inf)
 
 
 @dataclass(frozen=True)
@@ -150,6 +176,7 @@ class Solver(Part):
 
     needs: ClassVar[tuple[str, ...]] = ("value_and_gradient",)
     streams: ClassVar[bool] = False  # whether it takes examples as they come
+    tol: float = 0.0  # the relative gap at which it stops, where it looks for one
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 Both are one loop that differs in its direction. Every column of theta is a problem of its own with its own curvature
 and step, and all columns share each evaluation: a hundred labels cost one pass over the data. Columns that are done leave
-the search, and a step is tried again for those that refused it alone, where the objective has `columns`. The functions are
+the search, and a step is tried again for those that refused it alone, where the objective gives these columns. The functions are
 convex, so that a step is judged by its slope. SciPy's L-BFGS-B has neither columns nor a preconditioner.
 """
 
@@ -103,11 +103,6 @@ class Descent(Solver):
         raise NotImplementedError
 
 
-def _part(objective: Objective, columns: np.ndarray) -> Objective | None:
-    take = getattr(objective, "columns", None)
-    return None if take is None else take(columns)
-
-
 class _Search:
     """The current point, its value and gradient, and the last step taken, of the columns that are still in the search."""
 
@@ -143,7 +138,7 @@ class _Search:
 
     def keep(self, columns: np.ndarray) -> bool:
         """Go on with these columns alone; False where that saves nothing."""
-        part = _part(self.objective, columns)
+        part = self.objective.columns(columns)
         if part is None:
             return False
         leave = np.isinf(self.bound)
@@ -201,22 +196,20 @@ class _Search:
 
     def _slack(self, model: np.ndarray, level: np.ndarray) -> np.ndarray:
         """The bound as it were if nothing were left in what is not penalised."""
-        slack = getattr(self.objective, "slack", None)
-        return np.full_like(level, np.inf) if slack is None or not (model <= level).any() else slack(self.gradient)
+        return self.objective.slack(self.gradient) if (model <= level).any() else np.full_like(level, np.inf)
 
     def certify(self, columns: np.ndarray) -> Sides | None:
         """Bound the gap of these columns."""
-        find = getattr(self.objective, "sides", None)
-        sides = None if find is None or not columns.any() else find(self.theta, self.gradient)
+        sides = self.objective.sides(self.theta, self.gradient) if columns.any() else None
         if sides is not None:
-            self.bound[columns] = self.objective.certified(self.gradient, sides)[columns]  # type: ignore[attr-defined]
+            self.bound[columns] = self.objective.certified(self.gradient, sides)[columns]
         return sides
 
     def _evaluate(self, trial: Array, open: np.ndarray, value: np.ndarray, gradient: Array) -> tuple[np.ndarray, Array]:
         """The value and gradient at trial, whose open columns alone differ from the point of those given."""
         self.evaluations += 1
         columns = np.flatnonzero(open) if len(open) > 1 else open
-        part = _part(self.objective, columns) if len(columns) < _FEW * len(open) else None
+        part = self.objective.columns(columns) if len(columns) < _FEW * len(open) else None
         if part is None:
             return self.objective.value_and_gradient(trial)
         if gradient is self.gradient:  # which the next step compares

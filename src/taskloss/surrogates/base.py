@@ -314,9 +314,10 @@ def first_fit(variants: Iterable[Any], surrogate: Any) -> tuple[Any, Surrogate]:
     variants = list(variants)
     for variant in variants:
         with contextlib.suppress(ValueError):
-            found = _named(surrogate, variant.polytope)
-            if found.fits(variant.polytope):
-                return variant, found.bind(variant.polytope).bind_outputs(variant)
+            polytope = variant.polytope
+            found = _named(surrogate, polytope)
+            if found.fits(polytope):
+                return variant, found.bind(polytope).bind_outputs(variant)
     first = variants[0]
     return first, _named(surrogate, first.polytope).bind(first.polytope).bind_outputs(first)
 
