@@ -12,6 +12,7 @@ from taskloss.losses import NDCG, MatchingHamming
 from taskloss.objectives import Batch, Forests, Groups, PenalisedRisk, Rows, fused
 from taskloss.parallel import Executor
 from taskloss.polytopes._forest import Forest
+from taskloss.solvers.descent import LBFGS
 from taskloss.surrogates import ChainCRF, Listwise, MaxEntropy, OneVsAll, Quadratic, RowMultinomial, Surrogate
 from taskloss.testing.hypotheses import WAIST
 
@@ -241,15 +242,40 @@ def test_chains_over_sparse_rows_go_by_one_pass_and_agree(layout, unit):
         diagonal = large.unflatten(large.chains(theta, squared=True)[1])
         free = large.unflatten(np.ones_like(theta))[:40] > 0
         np.testing.assert_allclose(diagonal[:40][free], (X.multiply(X).T @ spread)[free], atol=1e-14)
-        large.single = True
+        large.coarsen()
         found = large.value_and_gradient(theta)
         np.testing.assert_allclose(found[0], value, rtol=1e-6)
         np.testing.assert_allclose(found[1], gradient, atol=1e-6)
+        apart = large.unflatten(theta.copy())
+        layout.parts(apart)["transition"][0] -= 60  # beyond what single precision holds
+        apart = large.flatten(apart)
+        in_single = large.value_and_gradient(apart)
+        assert large.refine()
+        assert not large.refine()
+        for a, b in zip(in_single, large.value_and_gradient(apart), strict=True):
+            np.testing.assert_array_equal(a, b)
         far = large.unflatten(theta.copy())
         layout.parts(far)["transition"][0] -= 1e3  # beyond what probabilities can hold: the plain way
         far = large.flatten(far)
         for a, b in zip(large.value_and_gradient(far), small.value_and_gradient(far), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_a_search_begins_in_single_precision_and_ends_where_tol_asks_for(tol):
+    rng = np.random.default_rng(4)
+    lengths, k = rng.integers(1, 9, 300), 4
+    X = sparse.csr_matrix((rng.random((lengths.sum(), 30)) < 0.2).astype(float))
+    inputs = ForestRows(X, Forest.chains(lengths))
+    scores = X @ rng.normal(size=(30, k)) + rng.gumbel(size=(lengths.sum(), k))
+    risk = Forests(ChainCRF(), inputs.forest, scores.argmax(1), np.ones(300), k)
+    small = PenalisedRisk(Structured(), inputs, risk, 1e-3)
+    large = PenalisedRisk(Structured(), inputs, risk, 1e-3, Executor(1, compiled=True))
+    least = LBFGS(1e-11).minimise(small, small.flatten(small.start)).value
+    found = LBFGS(tol).minimise(large, large.flatten(large.start))
+    assert found.converged
+    assert small.value_and_gradient(found.theta)[0].sum() - least <= 3 * tol * least
+    assert large.single == (tol >= 1e-5)
 
 
 def test_the_fused_pass_is_taken_by_a_fit_that_is_large_enough(monkeypatch):

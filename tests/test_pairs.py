@@ -78,6 +78,19 @@ def test_directions_are_those_of_bfgs(shape, compiled, monkeypatch):
             agree()
 
 
+def test_a_point_may_be_asked_twice():
+    """As when its gradient is told anew, more exactly: nothing was learned in between."""
+    rng = np.random.default_rng(1)
+    pairs, hessian, g = Pairs((6, 1), 4), np.diag(np.linspace(1, 3, 6)), rng.normal(size=(6, 1))
+    for _ in range(6):
+        s = rng.normal(size=(6, 1))
+        pairs.add(s, hessian @ s, (s * (hessian @ s)).sum(0))
+        g = g + hessian @ s
+        once = pairs.direction(g, lambda q: q)
+        np.testing.assert_array_equal(pairs.direction(g, lambda q: q), once)
+        np.testing.assert_allclose(pairs.direction(g + 1e-9, lambda q: q), once, atol=1e-7)
+
+
 def test_without_steps_the_guess_alone_counts():
     g = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(Pairs((3, 2), 4).direction(g, lambda q: 2 * q), -2 * g)

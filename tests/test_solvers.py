@@ -384,7 +384,7 @@ def test_a_solver_says_what_it_lacks():
 
 
 def test_a_start_that_is_not_finite_says_so():
-    class Bad:
+    class Bad(Objective):
         def value_and_gradient(self, theta):
             return np.array([np.inf]), theta
 

@@ -13,12 +13,10 @@ from .._blas import serial_blas
 from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress, warn
-from ..solvers.base import Interrupted, Solution, Solver, Status
+from ..solvers.base import Interrupted, Solution, Solver
 from .scores import ScoreRisk
 
 Array = Any
-
-_SINGLE_TOL = 1e-4  # from which passes in single precision serve a fit: nearer to the minimum a search loses its way in their rounding
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,6 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
             inputs, risk = hypothesis.piece(inputs, risk.rows_of(some)), risk.take(some)
         return hypothesis.train(inputs, risk.kept_ordered(hypothesis.shares_weights), options)
     problem = objective(hypothesis, inputs, risk, options.alpha)
-    inner = problem
-    inner.single = options.solver.tol >= _SINGLE_TOL
     last = options.start
     start = problem.start if last is None or last.shape != problem.start.shape else last
     if options.checkpoint is not None:
@@ -103,9 +99,6 @@ def minimise(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: O
             serial_blas()
         ):  # large passes have threads of their own, and elsewhere BLAS waits longer for its threads than they help
             solution = options.solver.minimise(problem, problem.flatten(start), options.progress)
-            if solution.status is Status.STALLED and inner.single:
-                inner.single = False
-                solution = options.solver.minimise(problem, solution.theta, None)
     except Interrupted as interrupt:
         so_far = interrupt.solution
         raise Interrupted(replace(so_far, theta=problem.unflatten(so_far.theta))) from interrupt

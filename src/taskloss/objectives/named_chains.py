@@ -13,7 +13,7 @@ from .forests import Forests
 
 _LANES = 64  # sequences that go side by side
 _WIDE = 4  # labels from which a feature's weights are a whole row
-_SPREADS = {np.float32: 40.0, np.float64: 230.0}  # of transitions: see `_compiled.tagging.chain_pass`
+_SPREADS = {True: 40.0, False: 230.0}  # of transitions, in single precision and in double: see `_compiled.tagging`
 
 
 class ChainPass:
@@ -113,17 +113,18 @@ class ChainPass:
         self, theta: np.ndarray, single: bool = False, squared: bool = False
     ) -> tuple[float, np.ndarray] | None:
         """Value and gradient; None where transitions differ by so much that probabilities could underflow. `single`: in single precision, where features are no
-        larger than one. squared: instead of the gradient about the diagonal of the Hessian, as if positions were independent."""
+        larger than one and transitions allow it. squared: instead of the gradient about the diagonal of the Hessian, as if positions were independent."""
         from .._compiled.tagging import chain_pass
 
-        dtype = np.float32 if single and self.small else np.float64
         full = np.append(theta.ravel(), 0.0)
         rest = self.layout.parts(full[self.rest])
         k, ends = self.risk.n_states, self.layout.ends
         shift = rest["transition"].max()
         table = rest["transition"] - shift
-        if not table.min() >= -_SPREADS[dtype]:
+        single = single and self.small and bool(table.min() >= -_SPREADS[True])
+        if not table.min() >= -_SPREADS[single]:
             return None
+        dtype = np.float32 if single else np.float64
         e = np.exp(table)
         constants = np.zeros((3, k))
         constants[0] = rest["node"][0]

@@ -77,7 +77,7 @@ class PenalisedRisk(Penalised):
         self._matrices_at: tuple[Array, Any] = (None, None)
         self._curve: Any = None  # what makes the curvature of the rows at the scores that were last evaluated
         self._curve_at: tuple[Array, Any] = (None, None)
-        self.single = False  # whether compiled passes may compute in single precision
+        self.single = False  # whether compiled passes compute in single precision
         whole = here and not part
         shape = self.start.shape if whole else ()
         self.chains = chain_pass(hypothesis, inputs, risk, self.free, shape, self.executor) if whole else None
@@ -189,6 +189,14 @@ class PenalisedRisk(Penalised):
             self._curve_at = theta, self._curve
             return value, gradient
         return found[0] + self.alpha / 2 * self._squares(theta), self._penalise(found[1], theta)
+
+    def coarsen(self) -> bool:
+        self.single = self.chains is not None and self.chains.small
+        return self.single
+
+    def refine(self) -> bool:
+        was, self.single = self.single, False
+        return was
 
     def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
         """Of chains a root of the Hessian's diagonal: all of it helps at first, and hurts at the end.

@@ -57,6 +57,14 @@ class Objective(ABC):
         """The Hessian of each column at theta, (columns, parameters, parameters)."""
         raise NotImplementedError
 
+    def coarsen(self) -> bool:
+        """Compute in single precision until `refine`; False where that is no quicker."""
+        return False
+
+    def refine(self) -> bool:
+        """Compute in double precision from now on; False where it does already."""
+        return False
+
     def columns(self, some: np.ndarray) -> Objective | None:
         """The objective of these columns alone; None where they cannot be had for less than all."""
         return None

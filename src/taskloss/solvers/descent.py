@@ -17,6 +17,7 @@ from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
 from .pairs import USEFUL, Pairs
 from .stopping import Trend, shares
 
+_COARSE = 1e-5  # the relative gap down to which single precision tells a search its way
 _FEW = 0.7  # the share of columns below which a search goes on with these alone
 _NOISE = 8 * float(np.finfo(float).eps)  # of values, beside them
 _SETTLED = 1e-2  # the share of the tolerated gap that may be left in what is not penalised
@@ -45,6 +46,7 @@ class Descent(Solver):
 
     def minimise(self, objective: Objective, theta: Array, progress: Progress | None = None) -> Solution:
         self.check(objective)
+        objective.coarsen()
         search = _Search(objective, theta, tol=self.tol)
         status, iteration = Status.MAX_ITER, 0
         try:
@@ -71,6 +73,8 @@ class Descent(Solver):
                     break
                 if iteration == self.max_iter:
                     break
+                if search.relative_gap <= _COARSE and search.refine(trend):
+                    continue
                 done = done[search.here]
                 if done.all():  # but the mean has fallen since others left
                     search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
@@ -83,7 +87,7 @@ class Descent(Solver):
                     d, slope, done = d[:, live], slope[live], done[live]
                 stuck = search.stuck.copy()
                 moved = search.step(d, np.where(done | stuck, 0.0, slope), direction.newton)
-                if not moved and (search.stuck == stuck).all():
+                if not moved and (search.stuck == stuck).all() and not search.refine(trend):
                     status = Status.STALLED
                     break
         except KeyboardInterrupt as interrupt:
@@ -161,6 +165,17 @@ class _Search:
             columnwise = getattr(self, name)
             kept[name] = None if columnwise is None else np.ascontiguousarray(columnwise[..., columns])
         self.__dict__.update(kept)  # at once, so that an interrupt finds all of it or nothing
+        return True
+
+    def refine(self, trend: Trend) -> bool:
+        """Look at the point in double precision; False where it was looked at so."""
+        if not self.objective.refine():
+            return False
+        value, self.gradient = self.objective.value_and_gradient(self.theta)
+        self.evaluations += 1
+        trend.shift(value - self.value)
+        self.value, self.stuck[:] = value, False
+        self.change = self.gradient_change = None
         return True
 
     @property
@@ -345,17 +360,20 @@ class _LBFGSDirections(_Directions):
     def __call__(self, search: _Search) -> Array:
         precondition = self.precondition
         precondition.at(search.theta, search.evaluations)
-        if search.change is None:
+        if search.change is not None:
+            self._remember(search.change, search.gradient_change)
+        if self.pairs is None:
             return -precondition(search.gradient)
-        s, y = search.change, search.gradient_change
+        return self.pairs.direction(search.gradient, lambda q: precondition(q) * self.scale)
+
+    def _remember(self, s: Array, y: Array) -> None:
         if self.pairs is None:
             self.pairs = Pairs(s.shape, self.memory)
-        curvature, norm = dot(s, y), dot(y, precondition(y))
+        curvature, norm = dot(s, y), dot(y, self.precondition(y))
         useful = (curvature > USEFUL) & (norm > 0)
         last = 1.0 if self.scale is None else self.scale
         self.scale = np.where(useful, curvature / np.where(useful, norm, 1.0), last)
         self.pairs.add(s, y, curvature)
-        return self.pairs.direction(search.gradient, lambda q: precondition(q) * self.scale)
 
 
 class LBFGS(Descent):

@@ -46,6 +46,7 @@ class Pairs:
         self.products = np.zeros((self.most, self.most, columns))  # R, by places
         self.order: list[int] = []  # places of pairs, the oldest first
         self.along = np.zeros((self.most, columns))  # S g at the last point
+        self.fresh = False  # whether a pair has come since then
 
     def add(self, s: Array, y: Array, curvature: np.ndarray) -> None:
         """Remember a pair of which <s, y> is the curvature; columns where it says nothing are left out."""
@@ -56,7 +57,7 @@ class Pairs:
         self.order.append(place)
         self.products[place] = self.products[:, place] = 0.0
         self.products[place, place] = np.where(useful, curvature, 1.0)
-        self.along[place] = 0.0
+        self.along[place], self.fresh = 0.0, True
 
     def direction(self, gradient: Array, guess: Callable[[Array], Array]) -> Array:
         """-H g of the quasi-Newton matrix H that starts from the guess of the inverse Hessian and takes in all pairs."""
@@ -67,10 +68,11 @@ class Pairs:
         g = self._in_lanes(gradient)
         along = self._inner(steps, g)
         # <s_i, y> is the change of <s_i, g>; the newest step had no product at the last point, and its own curvature is known
-        own = self.products[newest, newest].copy()
-        self.products[:count, newest] = along - self.along[:count]
-        self.products[newest, newest] = own
-        self.along[:count] = along
+        if self.fresh:
+            own = self.products[newest, newest].copy()
+            self.products[:count, newest] = along - self.along[:count]
+            self.products[newest, newest] = own
+        self.along[:count], self.fresh = along, False
         r = np.triu(self.products[np.ix_(self.order, self.order)].transpose(2, 0, 1))
         by_place = np.argsort(self.order)
         a = _solve(r, along[self.order])

@@ -30,6 +30,10 @@ class Trend:
             rate = np.where(now > 0, np.clip(now / before, 0, _SLOWEST), 0.0)
         return _CAUTION * np.maximum(now, 0) * rate / (1 - rate)
 
+    def shift(self, change: np.ndarray) -> None:
+        """Values are told differently from now on, by so much."""
+        self.values = [value + change for value in self.values]
+
     def keep(self, columns: np.ndarray) -> None:
         self.values = [value[columns] for value in self.values]
 
