@@ -261,6 +261,34 @@ def test_chains_over_sparse_rows_go_by_one_pass_and_agree(layout, unit):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("hypothesis", [Linear(), Thresholds(), Linear(fit_intercept=False)], ids=label)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sparse_rows_go_by_passes_in_single_precision_until_more_is_asked_for(hypothesis, threads):
+    rng = np.random.default_rng(5)
+    X = sparse.random(400, 60, 0.1, format="csr", random_state=6)
+    surrogate = OneVsAll("logistic", 4)
+    risk = Rows(surrogate, surrogate.domain.vertices()[rng.integers(0, 4, 400)], rng.uniform(0, 2, 400))
+    problem = PenalisedRisk(hypothesis, X, risk, 0.1, Executor(threads, compiled=True))
+    theta = problem.flatten(rng.normal(size=problem.start.shape))
+    value, gradient = problem.value_and_gradient(theta)
+    assert problem.coarsen()
+    found = problem.value_and_gradient(theta)
+    np.testing.assert_allclose(found[0], value, rtol=1e-6)
+    np.testing.assert_allclose(found[1], gradient, atol=1e-6)
+    assert (found[1] != gradient).any()
+    part = problem.columns(np.array([2, 0]))
+    if part is not None:
+        some = part.value_and_gradient(np.ascontiguousarray(theta[:, [2, 0]]))
+        np.testing.assert_array_equal(some[1], found[1][:, [2, 0]])
+        assert part.refine()
+        np.testing.assert_allclose(part.value_and_gradient(theta[:, [2, 0]])[1], gradient[:, [2, 0]], rtol=1e-13)
+    assert problem.refine()
+    for a, b in zip(problem.value_and_gradient(theta), (value, gradient), strict=True):
+        np.testing.assert_array_equal(a, b)
+    huge = PenalisedRisk(hypothesis, X * 1e30, risk, 0.1, Executor(threads, compiled=True))
+    assert not huge.coarsen()
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-7])
 def test_a_search_begins_in_single_precision_and_ends_where_tol_asks_for(tol):
     rng = np.random.default_rng(4)

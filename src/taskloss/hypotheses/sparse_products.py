@@ -27,6 +27,12 @@ class ThreadedSparse:
         """The transpose: the CSC form of X is its CSR form."""
         return ThreadedSparse(sparse.csr_matrix(self.rows.tocsc().T), self.executor)
 
+    def in_single(self) -> ThreadedSparse:
+        """The same in single precision; it shares the places of the entries, and so does its transpose."""
+        other = ThreadedSparse(_in_single(self.rows), self.executor)
+        other.T = ThreadedSparse(_in_single(self.T.rows), self.executor)
+        return other
+
     def __matmul__(self, w: np.ndarray) -> np.ndarray:
         return self.multiply(w, np.empty((self.shape[0], w.shape[1]), dtype=self.dtype))
 
@@ -41,6 +47,10 @@ class ThreadedSparse:
         cuts[0], cuts[-1] = 0, self.shape[0]
         self.executor.map(lambda i: dot_rows(X.indptr, X.indices, X.data, w, out, cuts[i], cuts[i + 1]), range(threads))
         return out
+
+
+def _in_single(X: Any) -> Any:
+    return sparse.csr_matrix((X.data.astype(np.float32), X.indices, X.indptr), X.shape)
 
 
 def product(X: Any, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -35,6 +35,7 @@ _MATRIX_WORK = 1 << 22
 _STIFF_WORK = 1 << 29  # and where steps without it are many
 _WIDE = 16  # features from which the Hessian is quicker made pair by pair of scores
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
+_LARGEST = 1e18  # value of a feature whose square single precision holds
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
 _ROOT_REFRESH = 30  # steps after which that diagonal is worth a second look
 
@@ -47,6 +48,17 @@ class Piece(NamedTuple):
     risk: ScoreRisk
     room: np.ndarray | None
     slopes: np.ndarray | None
+
+    def columns(self, risk: ScoreRisk, count: int) -> Piece:
+        """With so many columns of scores, of which this is the risk."""
+        room = self.room
+        room = None if room is None else room.ravel()[: len(room) * count].reshape(len(room), count)
+        return Piece(self.inputs, self.features, risk, room, None)
+
+    def in_single(self) -> Piece:
+        """Of sparse rows in double precision, whose passes then compute in single."""
+        room, slopes = (None if x is None else np.empty(x.shape, np.float32) for x in (self.room, self.slopes))
+        return Piece(self.inputs, self.features.in_single(), self.risk, room, slopes)
 
 
 class PenalisedRisk(Penalised):
@@ -78,6 +90,7 @@ class PenalisedRisk(Penalised):
         self._curve: Any = None  # what makes the curvature of the rows at the scores that were last evaluated
         self._curve_at: tuple[Array, Any] = (None, None)
         self.single = False  # whether compiled passes compute in single precision
+        self._coarse: list[Piece] | None = None  # the pieces of such passes
         whole = here and not part
         shape = self.start.shape if whole else ()
         self.chains = chain_pass(hypothesis, inputs, risk, self.free, shape, self.executor) if whole else None
@@ -105,7 +118,7 @@ class PenalisedRisk(Penalised):
 
     def with_alpha(self, alpha: float) -> Self:
         other = super().with_alpha(alpha)
-        other.pieces = self.pieces
+        other.pieces, other._coarse = self.pieces, self._coarse
         other._matrices_at = other._curve_at = None, None
         return other
 
@@ -116,11 +129,12 @@ class PenalisedRisk(Penalised):
         other._matrices_at = other._curve_at = None, None
         share = len(some) / self.risk.n_scores
         other.__dict__ |= {"risk": self._of(self.risk, some), "constant": self.constant * share}
-        other.pieces = []
-        for inputs, features, risk, room, _ in self.pieces:
-            room = None if room is None else room.ravel()[: len(room) * len(some)].reshape(len(room), len(some))
-            own = other.risk if risk is self.risk else self._of(risk, some)
-            other.pieces.append(Piece(inputs, features, own, room, None))
+        risks = [other.risk if piece.risk is self.risk else self._of(piece.risk, some) for piece in self.pieces]
+
+        def of(pieces: list[Piece]) -> list[Piece]:
+            return [piece.columns(risk, len(some)) for piece, risk in zip(pieces, risks, strict=True)]
+
+        other.pieces, other._coarse = of(self.pieces), None if self._coarse is None else of(self._coarse)
         return other
 
     def _of(self, risk: ScoreRisk, columns: np.ndarray) -> ScoreRisk:
@@ -180,6 +194,35 @@ class PenalisedRisk(Penalised):
     def _makes_features(self) -> bool:
         return self.pieces[0].features is None
 
+    # -- single precision, far from the minimum ----------------------------------------------------------------------
+
+    def coarsen(self) -> bool:
+        if self.chains is not None:
+            self.single = self.chains.small
+        elif self.executor.compiled and self.risk.cuts_freely and self._halves:
+            self.single, self._coarse = True, [piece.in_single() for piece in self.pieces]
+        return self.single
+
+    @property
+    def _halves(self) -> bool:
+        """Whether the rows are sparse, in double precision, and as well told in single."""
+        hypothesis, inputs = self.hypothesis, self.inputs
+        if not (hypothesis.sparse(inputs) and hypothesis.plain and hypothesis.room is None):
+            return False
+        return inputs.dtype == np.float64 and bool(np.abs(inputs.data).max(initial=0.0) < _LARGEST)
+
+    def refine(self) -> bool:
+        was, self.single, self._coarse = self.single, False, None
+        return was
+
+    @property
+    def dtype(self) -> Any:
+        return self.inputs.dtype if self._coarse is None else np.dtype(np.float32)
+
+    @property
+    def _passes(self) -> list[Piece]:
+        return self.pieces if self._coarse is None else self._coarse
+
     # -- chains over sparse rows -------------------------------------------------------------------------------------
 
     def value_and_gradient(self, theta: Array) -> tuple[np.ndarray, Array]:
@@ -189,14 +232,6 @@ class PenalisedRisk(Penalised):
             self._curve_at = theta, self._curve
             return value, gradient
         return found[0] + self.alpha / 2 * self._squares(theta), self._penalise(found[1], theta)
-
-    def coarsen(self) -> bool:
-        self.single = self.chains is not None and self.chains.small
-        return self.single
-
-    def refine(self) -> bool:
-        was, self.single = self.single, False
-        return was
 
     def preconditioner(self, theta: Array, evaluations: int = 0) -> Preconditioner:
         """Of chains a root of the Hessian's diagonal: all of it helps at first, and hurts at the end.
@@ -303,14 +338,14 @@ class PenalisedRisk(Penalised):
         def fused(piece: Piece, executor: Executor) -> tuple[np.ndarray, np.ndarray]:
             return self.fused(coefficients, piece.inputs, piece.risk)  # type: ignore
 
-        return self._sum(plain if self.fused is None else fused, self.pieces)
+        return self._sum(plain if self.fused is None else fused, self._passes)
 
     def products(self, coefficients: Array) -> Callable[[Array], Array]:
         def curve(piece: Piece, executor: Executor) -> list[Any]:
             v = self.hypothesis.scores(coefficients, self._features(piece))
             return [(piece, piece.risk.hessian(v))]
 
-        curved = self._sum(curve, self.pieces)
+        curved = self._sum(curve, self._passes)
 
         def product(d: Array) -> Array:
             def work(item: tuple[Piece, Callable[[Any], Any]], executor: Executor) -> Any:

@@ -187,7 +187,12 @@ class Penalised(Objective):
         return self.flatten(np.broadcast_to(self.penalised, self.start.shape))
 
     def _coefficients(self, theta: Array) -> Array:
-        return self.hypothesis.expand(theta).astype(self.inputs.dtype, copy=False)
+        return self.hypothesis.expand(theta).astype(self.dtype, copy=False)
+
+    @property
+    def dtype(self) -> Any:
+        """In which passes over the data compute."""
+        return self.inputs.dtype
 
     # -- how far from the minimum ------------------------------------------------------------------------------------
 
