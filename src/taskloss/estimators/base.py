@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_lengths, check_number, said_of
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths, check_number, said_of
 from ..checkpoints import Checkpoint
 from ..data.base import Translator
 from ..data.costs import example_costs, warn_of_alphabet
