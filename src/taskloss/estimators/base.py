@@ -35,9 +35,9 @@ from .penalties import Penalties, choose_scale
 from .showing import Shown
 from .validation import Judge, hold_out
 
-COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
-_ALPHA = 1e-3  # where none is given and none can be chosen
-_PATH_TOL = 3e-3  # relative gap of the fits by which a penalty is chosen
+COSTS: dict[str, bool | str | None] = {"costs": True}  # scikit-learn's metadata routing passes costs on by default
+_ALPHA = 1e-3  # the penalty where none is given and none can be chosen
+_PATH_TOL = 3e-3  # the relative gap of the fits among which the penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 

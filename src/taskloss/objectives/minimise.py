@@ -18,7 +18,7 @@ from .scores import ScoreRisk
 
 Array = Any
 
-_SINGLE_TOL = 1e-4  # from which passes in single precision serve a fit: nearer to the minimum a search loses its way in their rounding
+_SINGLE_TOL = 1e-4  # the least tol at which passes are in single precision, whose rounding would stop a finer search
 
 
 @dataclass(frozen=True)
