@@ -235,6 +235,7 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
 
     loss_: Loss
     labels_: Translator
+    order: Any = None  # the labels, lowest first, where an estimator is told
     __metadata_request__predict: ClassVar = COSTS
     __metadata_request__score: ClassVar = COSTS
 
@@ -311,7 +312,7 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
             return costs
         loss = self._loss_for(loss)
         names = self.labels_.classes, self.labels_.outputs(loss)
-        if loss.label_names() is None and getattr(self, "order", None) is None:
+        if loss.label_names() is None and self.order is None:
             warn_of_alphabet(costs, *names)
         return example_costs(X, costs, *names)
 
