@@ -11,7 +11,7 @@ from benchmarks.draws import ESTIMATORS, NOT_DRAWN, TARGETS, named, outcome, ref
 from benchmarks.draws_parts import PARTS, THEORY
 
 import taskloss as tl
-from taskloss._checks import HYPERPARAMETERS, check_hyperparameters
+from taskloss._arguments import HYPERPARAMETERS, check_hyperparameters
 from taskloss.hypotheses import Hypothesis
 from taskloss.losses import Loss
 from taskloss.solvers import Solver

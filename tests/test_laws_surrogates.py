@@ -20,6 +20,7 @@ from taskloss.surrogates import (
     Surrogate,
     automatic,
 )
+from taskloss.surrogates.base import first_fit
 from taskloss.surrogates.legendre import negative_entropy
 from taskloss.testing.surrogates import LAWS, TOLERANCE, domain_of, moments, scores
 
@@ -164,6 +165,28 @@ def test_automatic_choice_and_binding():
     assert AllThresholds().bind(losses.Absolute(4, embedding="cube").polytope).n_classes == 4
     assert CumulativeLink("probit").bind(Simplex(4)).size == 3
     assert MaxEntropy().bind(Cube(2)).domain == Cube(2)
+
+
+def test_what_visibly_does_not_fit_is_refused():
+    """Embeddings are tried in turn, and passed over where `fits` says no: there binding would have refused."""
+    polytopes = [Simplex(3), Cube(3), Cube(3, low=0.0), losses.Absolute(4, embedding="cube").polytope]
+    refused = 0
+    for _, surrogate in examples(Surrogate):
+        for polytope in polytopes:
+            if not surrogate.fits(polytope):
+                refused += 1
+                with pytest.raises(ValueError):
+                    surrogate.bind(polytope)
+    assert refused > 0
+
+
+def test_the_first_embedding_that_fits_is_taken_and_what_the_first_of_all_lacks_is_said():
+    variants = losses.Absolute(4).variants(thresholds=True)
+    assert [variant.polytope.name for variant in variants] == ["simplex", "hull"]
+    assert first_fit(variants, "multinomial")[0] is variants[0]
+    assert first_fit(variants, "all-thresholds")[0] is variants[1]
+    with pytest.raises(ValueError, match="embedding 4;"):  # the simplex, which comes first
+        first_fit(variants, Independent("logistic", 7))
 
 
 @pytest.mark.parametrize(

@@ -675,6 +675,8 @@ def test_named_features_that_are_rare_are_left_out():
     y = [["x", "y"], ["x", "y"]]
     assert tl.SequenceTagger(min_frequency=2).fit(X, y).feature_names_in_.tolist() == ["w=a"]
     assert tl.SequenceTagger().fit(X, y).feature_names_in_.tolist() == ["n", "w=a", "w=b"]
+    numbers = [[{"n": 1.0, "m": 1.0}, {"n": 2.0}], [{"n": 3.0}, {"n": 4.0}]]  # a name counts, not its values
+    assert tl.SequenceTagger(min_frequency=4).fit(numbers, y).feature_names_in_.tolist() == ["n"]
     with pytest.raises(ValueError, match="No feature in X occurs min_frequency=9 times: lower it"):
         tl.SequenceTagger(min_frequency=9).fit(X, y)
     with pytest.raises(ValueError, match="The feature 'n' in X is nan: give it a finite number, or leave it out"):
@@ -695,5 +697,7 @@ def test_entries_read_once_are_those_read_one_by_one():
         (a, names), (b, others) = named_rows(quick, None), named_rows(plain, None)
         assert names == others
         np.testing.assert_array_equal(a.toarray(), b.toarray())
+        for rows in (a, b):  # each name of a position once, in order
+            assert type(rows)((rows.data, rows.indices, rows.indptr), rows.shape).has_canonical_format
     odd = [{1: "x"}, {True: "x"}, {"1": "x"}]  # equal as keys, not as names
     assert list(named_rows(odd, None)[1]) == ["1=x", "True=x"]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import stats
 
-from ._checks import check_level, check_whole, count_examples, explained, real_array, said_of
+from ._arguments import explained
+from ._checks import check_level, check_whole, count_examples, real_array, said_of
 from .betting import RiseTest, chernoff_interval
 from .decisions import find
 from .estimators.base import Decoder

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator
 
-from ._checks import guard
+from ._arguments import guard
 
 _FEW = 100  # longer lists hold data, not parts
 

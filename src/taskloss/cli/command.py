@@ -34,16 +34,21 @@ def add_writing(parser: argparse.ArgumentParser, what: str, required: bool = Tru
     parser.add_argument("--force", action="store_true", help="write over a file that exists")
 
 
+def add_table(parser: Any) -> None:
+    """How a table of costs is laid out, and one more row for it."""
+    parser.add_argument(
+        "--truth-in-rows", action="store_true", help="the table has labels in rows and decisions in columns"
+    )
+    parser.add_argument("--abstain", type=float, metavar="COST", help="one more decision, to abstain, at this cost")
+
+
 def add_loss(parser: argparse.ArgumentParser) -> None:
     """What mistakes cost."""
     group = parser.add_argument_group("what mistakes cost")
     group.add_argument(
         "--costs", metavar="FILE", help="a table of costs: a row for each decision, a column for each label"
     )
-    group.add_argument(
-        "--truth-in-rows", action="store_true", help="the table has labels in rows and decisions in columns"
-    )
-    group.add_argument("--abstain", type=float, metavar="COST", help="one more decision, to abstain, at this cost")
+    add_table(group)
     group.add_argument(
         "--loss",
         metavar="NAME",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..losses import CostMatrix, Loss
-from .command import Command
+from .command import Command, add_table
 from .costs import read_costs, with_abstention
 from .implications import Implications
 from .output import Output, check_place, written
@@ -29,10 +29,7 @@ _PATIENCE = 60.0  # seconds for each value of a calibration function, after whic
 
 def _add_costs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("costs", metavar="COSTS", nargs="?", help="the table of costs")
-    parser.add_argument(
-        "--truth-in-rows", action="store_true", help="the table has labels in rows and decisions in columns"
-    )
-    parser.add_argument("--abstain", type=float, metavar="COST", help="one more decision, to abstain, at this cost")
+    add_table(parser)
     parser.add_argument(
         "--loss",
         metavar="NAME",

@@ -31,7 +31,17 @@ class AbstainFromLabels(Abstain):
         return answers(self.face.labels_.translate(more, self.loss), kept)
 
 
-class OutputSets(Knob):
+class _OfMatrix(Knob):
+    """Knobs of losses that a matrix gives."""
+
+    def __init__(self, face: Any, loss: Loss, bounds: tuple[float, float] | None = None):
+        super().__init__(face, loss, bounds)
+        self.matrix = loss.matrix()
+        self.binary = _two_valued(self.matrix)
+        self.names = face.labels_.outputs(loss)
+
+
+class OutputSets(_OfMatrix):
     """All outputs whose expected loss is at most the threshold, and the best one: a set's loss is that of its best output.
 
     For 0-1 loss the labels of probability at least 1 - threshold (the least ambiguous sets of Sadinle, Lei and Wasserman, 2019).
@@ -39,12 +49,6 @@ class OutputSets(Knob):
 
     word = "outputs in a set"
     partial, rising = False, False
-
-    def __init__(self, face: Any, loss: Loss, bounds: tuple[float, float] | None = None):
-        super().__init__(face, loss, bounds)
-        self.matrix = loss.matrix()
-        self.binary = _two_valued(self.matrix)
-        self.names = face.labels_.outputs(loss)
 
     def read(self, X: Any, params: dict[str, Any]) -> Read:
         loss, mu = self.face._loss_and_moments(self.loss, X)
@@ -68,17 +72,11 @@ class OutputSets(Knob):
         return [{names[j] for j in row[some].tolist()} for row, some in zip(read.more, kept, strict=True)]
 
 
-class Intervals(Knob):
+class Intervals(_OfMatrix):
     """Intervals of grades around the best one, widened until their expected loss is at most the threshold: that of the nearest grade in them."""
 
     word = "grades in an interval"
     partial = False
-
-    def __init__(self, face: Any, loss: Loss, bounds: tuple[float, float] | None = None):
-        super().__init__(face, loss, bounds)
-        self.matrix = loss.matrix()
-        self.binary = _two_valued(self.matrix)
-        self.names = face.labels_.outputs(loss)
 
     def read(self, X: Any, params: dict[str, Any]) -> Read:
         loss, mu = self.face._loss_and_moments(self.loss, X)

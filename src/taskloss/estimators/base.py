@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_hyperparameters, check_lengths, check_number, said_of
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths, check_number, said_of
 from ..checkpoints import Checkpoint
 from ..data.base import Translator
 from ..data.costs import example_costs, warn_of_alphabet
@@ -34,9 +35,9 @@ from .penalties import Penalties, choose_scale
 from .showing import Shown
 from .validation import Judge, hold_out
 
-COSTS: dict[str, bool | str | None] = {"costs": True}  # which metadata routing passes on without being asked
-_ALPHA = 1e-3  # where none is given and none can be chosen
-_PATH_TOL = 3e-3  # relative gap of the fits by which a penalty is chosen
+COSTS: dict[str, bool | str | None] = {"costs": True}  # scikit-learn's metadata routing passes costs on by default
+_ALPHA = 1e-3  # the penalty where none is given and none can be chosen
+_PATH_TOL = 3e-3  # the relative gap of the fits among which the penalty is chosen
 OF_FEATURES = ("n_features_in_", "feature_names_in_")
 
 
@@ -234,6 +235,7 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
 
     loss_: Loss
     labels_: Translator
+    order: Any = None  # the labels, lowest first, where an estimator is told
     __metadata_request__predict: ClassVar = COSTS
     __metadata_request__score: ClassVar = COSTS
 
@@ -310,7 +312,7 @@ class Decoder(Shown, Portable, ClassifierMixin, BaseEstimator):
             return costs
         loss = self._loss_for(loss)
         names = self.labels_.classes, self.labels_.outputs(loss)
-        if loss.label_names() is None and getattr(self, "order", None) is None:
+        if loss.label_names() is None and self.order is None:
             warn_of_alphabet(costs, *names)
         return example_costs(X, costs, *names)
 

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, check_lengths, count_examples, said_of
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths, count_examples, said_of
 from ..data.base import Translator
 from ..data.labels import codes_of, labels_for, listed_by, ordered_categories
 from ..data.weights import example_weights

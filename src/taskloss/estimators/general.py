@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, said_of
+from .._arguments import check_hyperparameters
+from .._checks import said_of
 from ..data.base import Translator
 from ..data.labels import check_kind, labels_for, listed_by
 from ..data.weights import example_weights

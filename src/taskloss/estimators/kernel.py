@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, check_lengths, real_array
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths, real_array
 from ..data.weights import example_weights
 from ..hypotheses.kernel import Kernel
 from ..losses.base import object_rows

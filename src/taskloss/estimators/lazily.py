@@ -34,17 +34,28 @@ def lazily_by_example(method: F) -> F:
 
 
 def _lazy(method: F, rows: bool, grouped: bool) -> F:
+    def later(self: Any, given: dict[str, Any]) -> Any:
+        from ..distributed.lazy import mapped
+
+        return mapped(method, self, given, rows)
+
+    return _or_later(method, later, lambda self: grouped)
+
+
+def _or_later(method: F, later: Callable[[Any, dict[str, Any]], Any], grouped: Callable[[Any], bool]) -> F:
+    """The method, and for Dask collections what is to be done later with its arguments, by their names."""
+
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         X = arguments[0] if arguments else options.get("X")
         if not is_collection(X):
             return method(self, *arguments, **options)
-        from ..distributed.lazy import bound, mapped
+        from ..distributed.lazy import bound
 
         given = bound(method, self, arguments, options)
-        if grouped:
+        if grouped(self):
             check_groups(type(self).__name__, given)
-        return mapped(method, self, given, rows)
+        return later(self, given)
 
     return call  # type: ignore[return-value]
 
@@ -69,19 +80,12 @@ def refuse_collections(estimator: Any, *values: Any) -> None:
 def lazily_scored(method: F) -> F:
     """A method that is a mean over examples: of Dask collections, a number when it is asked for."""
 
-    @functools.wraps(method)
-    def call(self: Any, *arguments: Any, **options: Any) -> Any:
-        X = arguments[0] if arguments else options.get("X")
-        if not is_collection(X):
-            return method(self, *arguments, **options)
-        from ..distributed.lazy import bound, scored
+    def later(self: Any, given: dict[str, Any]) -> Any:
+        from ..distributed.lazy import scored
 
-        given = bound(method, self, arguments, options)
-        if hasattr(self, "_groups_weight"):
-            check_groups(type(self).__name__, given)
         return scored(method, self, given, _weight)
 
-    return call  # type: ignore[return-value]
+    return _or_later(method, later, lambda self: hasattr(self, "_groups_weight"))
 
 
 def _weight(model: Any, parts: dict[str, Any]) -> float:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import HYPERPARAMETERS, is_list
+from .._arguments import HYPERPARAMETERS
+from .._checks import is_list
 from ..data.matchings import matchings, pair_rows, pair_tables, scale_of, spread_of
 from ..data.weights import example_weights
 from ..distributed import is_collection

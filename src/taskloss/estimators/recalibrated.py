@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 
-from .._checks import check_hyperparameters, check_lengths
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths
 from ..data.weights import example_weights
 from ..decisions import moments_of
 from ..recalibration import METHODS, choose, folds_of, from_laws, laws_of

@@ -10,7 +10,8 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_hyperparameters, check_lengths, count_examples, said_of
+from .._arguments import check_hyperparameters
+from .._checks import check_lengths, count_examples, said_of
 from ..data.sequences import Packed
 from ..data.weights import example_weights
 from ..decisions import find

@@ -26,6 +26,8 @@ class Gram:
     exponential.
     """
 
+    _there: tuple[Any, ...] = (None,)  # a place, and there the folded centres and their shift
+
     def __init__(
         self,
         kernel: Any,
@@ -113,7 +115,7 @@ class Gram:
 
     def _dense_rbf(self, X: np.ndarray) -> Any:
         place = self.place
-        if getattr(self, "_there", (None,))[0] is not place:
+        if self._there[0] is not place:
             self._there = place, place.put(np.vstack([self._inputs, self._ends])), place.put(self._shift)
         _, folded, shift = self._there
         x = place.put(X) - shift

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import check_hyperparameters, check_number, check_whole
+from .._arguments import check_hyperparameters
+from .._checks import check_number, check_whole
 from .base import Array, Hypothesis, Inputs
 from .trained import SelfTrained, Start, Trained
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .._checks import HYPERPARAMETERS, real_array
+from .._arguments import HYPERPARAMETERS
+from .._checks import real_array
 from ..polytopes.base import Polytope, listable
 from ..polytopes.cube import Cube
 from ..polytopes.gains import Gains

@@ -18,32 +18,32 @@ from .scores import Curvature, ScoreRisk
 
 Array = Any
 
-# Where the preconditioner knows all pairs of features, steps from before it was last made know less than it does; a weaker one leaves
-# the curvature to steps, and 80 take half of the passes of ten over texts.
+# The steps that L-BFGS remembers: few where the preconditioner is made of all second moments of the features, many where it knows less
+# of the curvature (over texts 80 steps take half of the passes of ten).
 _FEW_STEPS, _MANY_STEPS = 10, 80
-_ROUNDING = 1e-14  # slopes, of weights that sum to one, that are none
-_SAMPLE_ROWS = 4096  # rows from which the mean curvature is estimated, more where it varies and features are many
-_SAMPLE_SCORES = 1 << 14  # but no more scores than that at first
-_LOOK_ROWS = 256  # rows that tell whether it varies at all
-_SAMPLE_NUMBERS = 1 << 22  # nor numbers in all second derivatives
-_SAMPLE_LEAST = 128  # nor fewer rows than that
-_CORRECTION_EVALUATIONS = 4  # the low-rank correction may cost about as much as so many evaluations
-_CORRECTION_PARAMETERS = 400  # and has a matrix of this order at the most
+_ROUNDING = 1e-14  # the largest entry of a gradient that is nothing but rounding, where weights sum to one
+_LOOK_ROWS = 256  # sampled rows that tell whether the curvature varies from row to row
+_SAMPLE_ROWS = 4096  # sampled rows that estimate its mean; more of them where it varies and features are many
+_SAMPLE_LEAST = 128  # the fewest of them
+_SAMPLE_SCORES = 1 << 14  # the most scores of a first sample
+_SAMPLE_NUMBERS = 1 << 22  # the most entries of the second derivatives of a sample
+_CORRECTION_EVALUATIONS = 4  # the most evaluations in whose time the low-rank correction may be made
+_CORRECTION_PARAMETERS = 400  # the largest order of its matrix
 _PENALTY_NUMBERS = 1 << 15  # of theta that the penalty is added to at a time: no temporary is as large as theta
-_BLOCK_ROWS = 2, 12  # rows for each feature from which the Hessian's blocks are estimated, the fewest and the most
-_BLOCK_CANDIDATES = 4  # rows for each of them, among which those of most curvature are chosen
-_BLOCK_EVALUATIONS = 48  # after which they pay for features that are read and not made, too
+_BLOCK_ROWS = 2, 12  # the fewest and the most rows, for each feature, that estimate the Hessian's diagonal blocks
+_BLOCK_CANDIDATES = 4  # times as many rows are looked at, and drawn from in proportion to their curvature
+_BLOCK_EVALUATIONS = 48  # evaluations after which the blocks are tried; where features are whitened, at once
 _BLOCK_SPEED = 8  # multiplications of a symmetric matrix product in the time of one in an evaluation
-_BLOCK_FACTORS = 1 << 26  # numbers in all their factors
+_BLOCK_FACTORS = 1 << 26  # the most entries of all Cholesky factors
 
 
 class Penalised(Objective):
     """f(theta) = sum_i w_i S(g_theta(x_i), phi_i) + alpha/2 |theta|^2, over the rows of theta that are penalised.
 
-    Where the risk and the hypothesis both fall apart into columns, f is a vector of independent problems, one for each
-    column of theta; elsewhere theta is one column. A child has the data, and takes the sums over them.
+    Where the risk and the hypothesis are separable, f is a vector of independent problems, one for each column of theta; elsewhere
+    theta is one column. A child class holds the data, in memory or on workers, and takes the sums over them.
 
-    inputs, risk: the data, or of data elsewhere an example that tells their kind.
+    inputs, risk: the data; where these lie on workers, one example of them, which tells types and sizes.
     """
 
     n_rows: int

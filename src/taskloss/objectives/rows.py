@@ -14,10 +14,12 @@ from ..surrogates.base import Surrogate
 from . import fused
 from .scores import Array, Curvature, ScoreRisk
 
-_CONSTANT_NUMBERS = 1 << 17  # moments whose potential is taken at one time
-_CURVATURE_SIZE = 200  # scores up to which the curvature's off-diagonal entries are worth their cost
-_OUTPUT_WORK = 16  # multiplications that trying an output counts for, for each score
-_BARRIER = 1e-4  # how much of the domain's centre is mixed into labels where the surrogate has to act as a barrier
+_CONSTANT_NUMBERS = 1 << 17  # entries of the moments in a block whose potential is computed at once
+_CURVATURE_SIZE = (
+    200  # the most scores whose second derivatives are computed as matrices; of more an even diagonal serves
+)
+_OUTPUT_WORK = 16  # multiplications, for each score, that the evaluation of one output costs in a convolved surrogate
+_BARRIER = 1e-4  # the share of the domain's centre in each label's moments, where the surrogate has to act as a barrier
 
 
 class Rows(ScoreRisk):
@@ -129,8 +131,8 @@ class Rows(ScoreRisk):
         return np.asarray(self.surrogate.start(self.mean), dtype=float)
 
     def kept_ordered(self, one_direction: bool) -> Rows:
-        """They keep their order by themselves where one direction serves all thresholds and every label occurs. Elsewhere a
-        little of every label in each example keeps each gap open, at each x.
+        """The minimum has ordered scores by itself where all scores share their weights and every label occurs. Elsewhere a small share
+        of every label is mixed into each example, and thresholds that meet at some x have an infinite risk.
         """
         if not self.ordered or (one_direction and self.mean.all()):
             return self

@@ -81,7 +81,7 @@ class ScoreRisk(ABC):
 
     @property
     def coupled(self) -> bool:
-        """Whether scores have second derivatives in common with others, so that steps on each alone add up to too much."""
+        """Whether the Hessian in the scores of an example has entries off its diagonal, so that Newton steps on each score alone go too far."""
         return not self.separable
 
     @property
@@ -96,17 +96,17 @@ class ScoreRisk(ABC):
 
     @property
     def curved(self) -> bool:
-        """Whether `curvature` is known, of which preconditioners are made."""
+        """Whether `curvature`, of which preconditioners are made, is known."""
         return False
 
     @property
     def exactly_curved(self) -> bool:
-        """Whether `curvature` has all second derivatives there are, and no estimate."""
+        """Whether `curvature` is the whole Hessian in the scores, and no estimate of it."""
         return False
 
     @property
     def stiff(self) -> bool:
-        """Whether curvature is so far from even, as near a barrier, that steps which know it are worth more than they cost."""
+        """Whether curvatures differ by orders of magnitude, as near a barrier, so that Newton's method pays for larger problems, too."""
         return False
 
     @property
@@ -116,7 +116,7 @@ class ScoreRisk(ABC):
 
     @property
     def work(self) -> float:
-        """Multiplications of one evaluation, where the scores themselves cost fewer."""
+        """Multiplications of one evaluation at given scores; zero where it costs less than the scores."""
         return 0.0
 
     @property

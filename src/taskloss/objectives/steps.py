@@ -11,14 +11,14 @@ from .scores import NewtonStep, ScoreRisk
 
 _BLOCK_BYTES = 1 << 22  # a block's scores and the surrogate's temporaries stay in a core's cache
 _TEMPORARIES = 8  # arrays of the scores' size that an evaluation makes
-_EXP = 16  # multiplications that a score's exponential counts for
+_EXP = 16  # multiplications in the time of one exponential
 
 
 class Steps:
     """scores (rows, k) -> NewtonStep, with derivatives in memory of its own that the next call overwrites.
 
-    The derivatives are scaled so that rows weigh one on average, as libraries of trees expect it: their penalties and least
-    sums of curvature in a leaf are meant for that. They lie score by score, which LightGBM reads without a copy.
+    The derivatives are scaled so that rows weigh one on average: to that the penalties of libraries of trees, and their least sum of
+    second derivatives in a leaf, refer. They lie score by score (in Fortran's order), which LightGBM reads without a copy.
     """
 
     def __init__(self, risk: ScoreRisk, factor: float = 1.0):

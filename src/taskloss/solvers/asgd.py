@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._checks import check_hyperparameters
+from .._arguments import check_hyperparameters
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Solution, Solver, Status
 

@@ -15,7 +15,7 @@ from ..registry import Part
 
 Array = Any
 
-_STALLED_GAP = 1e-4  # a search that rounding stops this near to the minimum has done its work
+_STALLED_GAP = 1e-4  # the relative gap below which a search that rounding has stopped counts as converged
 
 
 class Sides(NamedTuple):

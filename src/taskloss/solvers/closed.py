@@ -11,8 +11,8 @@ from ..progress import Progress
 from .base import Array, Objective, RidgeForm, Solution, Solver, Status
 from .descent import LBFGS
 
-_BLOCK_NUMBERS = 1 << 21  # coordinates that are made at one time
-_SCORE_NUMBERS = 1 << 23  # leave-one-out scores that are held at one time
+_BLOCK_NUMBERS = 1 << 21  # entries of the principal coordinates in a block of rows
+_SCORE_NUMBERS = 1 << 23  # the most leave-one-out scores in memory
 
 
 class ClosedForm(Solver):
@@ -53,7 +53,7 @@ class ClosedForm(Solver):
         form = self.form(objective)
         theta = form.minimiser()
         value, gradient = objective.value_and_gradient(theta)
-        slopes, sides = form.pullback(gradient)  # in which the Hessian is at least alpha, and one
+        slopes, sides = form.pullback(gradient)  # the Hessian is at least alpha in A, and the identity in b
         gap = (np.vdot(slopes, slopes) / form.alpha + sides @ sides) / (2 * max(float(value.sum()), 1e-300))
         if not gap <= self.tol:
             return LBFGS(self.tol, self.max_iter).minimise(objective, theta, progress)
@@ -96,7 +96,7 @@ def _free(form: RidgeForm, alphas: np.ndarray) -> np.ndarray:
     sums *= form.weights[:, None]
     unexplained = np.maximum(1 - sums[:, 0] - (form.weights if form.fit_intercept else 0.0), 0.0)
     free = unexplained[:, None] + sums[:, 1:]
-    return np.where(free > 0, free, 1.0)  # an example that alone has all the weight
+    return np.where(free > 0, free, 1.0)  # zero where one example has all the weight
 
 
 def _blocks(form: RidgeForm) -> list[slice]:

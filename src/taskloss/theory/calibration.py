@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_flag, check_number, explained, real_level, real_levels
+from .._arguments import explained
+from .._checks import check_flag, check_number, real_level, real_levels
 from ..progress import follow
 from .certificate import AGREE, Certificate
 from .closed import closed_form, two_point_bounds, two_point_witness

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._checks import explained, real_levels
+from .._arguments import explained
+from .._checks import real_levels
 from ..margins import Margin
 from ..surrogates.form import log_excess
 from .certificate import Certificate

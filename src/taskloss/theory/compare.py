@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._arguments import explained
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .candidates import Candidate, builders, describe, fitted, generality, same_function

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained, real_levels
+from .._arguments import explained
+from .._checks import real_levels
 from ..losses.base import Loss
 from ..surrogates.base import Surrogate
 from .problem import matched

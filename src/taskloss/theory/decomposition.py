@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_flag, check_number, explained, real_array
+from .._arguments import explained
+from .._checks import check_flag, check_number, real_array
 from ..losses.tabular import CostMatrix
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_number, explained, real_levels
+from .._arguments import explained
+from .._checks import check_number, real_levels
 from ..losses.base import Loss
 from .linear import linear_program
 from .problem import DUAL, Problem

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._arguments import explained
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate
 from .calibration import Calibration, calibration

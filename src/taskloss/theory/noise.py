@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .._checks import check_number, check_whole, explained, real_array, real_level
+from .._arguments import explained
+from .._checks import check_number, check_whole, real_array, real_level
 from ..losses.base import Loss
 from .calibration import Calibration
 

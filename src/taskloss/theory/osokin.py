@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained, real_array
+from .._arguments import explained
+from .._checks import real_array
 from .decomposition import decompose
 from .distances import diameter
 from .problem import inverse_square

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._arguments import explained
 from ..losses.base import Loss
 from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate, automatic

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import explained
+from .._arguments import explained
 from .calibration import Calibration
 from .learning import Ball, LearningBound, finite, tail
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_flag, check_number, check_whole, explained
+from .._arguments import explained
+from .._checks import check_flag, check_number, check_whole
 from .blackbox import BlackBox, OutOfTimeError
 from .maxmargin import KINDS, MaxMarginReport, check_max_margin
 
