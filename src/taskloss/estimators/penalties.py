@@ -83,9 +83,16 @@ def choose_alpha(
         means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(means))
     hypothesis, inputs = hypothesis.tabulated(inputs, np.float32)  # a path is not that accurate
-    folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
-    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
-    paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
+    paths: list[_LeftOut] | list[_Fold]
+    whole = _LeftOut(hypothesis, inputs, risk, judge, solver, examples)
+    if whole.path.leaves_out:
+        paths = [whole]
+    else:
+        folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
+        used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
+        paths = [
+            _Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used
+        ]
     found: dict[float, np.ndarray] = {}
 
     def visit(alpha: float) -> np.ndarray:
@@ -118,6 +125,21 @@ def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray)
         before = losses
         if (learned and -gain > error) or (vain >= _PATIENCE and (learned or settled or -gain > 2 * error)):
             break
+
+
+class _LeftOut:
+    """The regularisation path of all examples, evaluated on some of them, each by the fit without it."""
+
+    def __init__(
+        self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, examples: np.ndarray
+    ):
+        self.path, self.judge = Path(hypothesis, inputs, risk, solver), judge
+        self.held = examples[np.unique(np.linspace(0, len(examples) - 1, min(_ENOUGH, len(examples))).astype(int))]
+        self.weights = risk.weights[self.held]
+
+    def losses(self, alpha: float) -> np.ndarray:
+        """The task losses of the held-out examples."""
+        return self.judge.losses(self.path.left_out(alpha, self.held), self.held)
 
 
 class _Fold:

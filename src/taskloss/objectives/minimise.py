@@ -14,6 +14,7 @@ from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress, warn
 from ..solvers.base import Interrupted, Solution, Solver, Status
+from .left_out import leaves_out, left_out_scores
 from .scores import ScoreRisk
 
 Array = Any
@@ -56,11 +57,25 @@ class Path:
 
     def at(self, alpha: float) -> Array:
         """The parameters of least penalised risk at this strength."""
+        self._minimise(alpha)
+        return self.theta
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there are scores of examples by the fit without them, at a cost that pays."""
+        return leaves_out(self.problem)
+
+    def left_out(self, alpha: float, rows: np.ndarray) -> Scores:
+        """The scores of these examples at this strength, each by the fit without it, to second order."""
+        return left_out_scores(*self._minimise(alpha), rows)
+
+    def _minimise(self, alpha: float) -> tuple[Any, Array]:
+        """The problem at this strength, and its solution in the solver's layout."""
         problem = self.problem.with_alpha(alpha)
         with serial_blas():
             solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
         self.theta = problem.unflatten(solution.theta)
-        return self.theta
+        return problem, solution.theta
 
 
 def fit_start(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Any:

@@ -102,6 +102,8 @@ class PenalisedRisk(Penalised):
         return self.risk.constant
 
     def with_alpha(self, alpha: float) -> Self:
+        if self.matrices_pay:  # made once for all strengths
+            _ = self.features_in_coordinates, self._pairs
         other = super().with_alpha(alpha)
         other.pieces, other._matrices_at = self.pieces, (None, None)
         return other
@@ -199,23 +201,30 @@ class PenalisedRisk(Penalised):
 
     # -- the Hessian as a matrix -------------------------------------------------------------------------------------
 
-    @cached_property
-    def matrices_pay(self) -> bool:
-        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+    @property
+    def has_matrices(self) -> bool:
+        """Whether the Hessian's matrix is known."""
+        hypothesis = self.hypothesis
+        return self.risk.exactly_curved and hypothesis.own is None and hypothesis.room is None and self.free is None
+
+    @property
+    def matrix_work(self) -> tuple[float, int]:
+        """The multiplications that the Hessian's matrix takes, and its order."""
         hypothesis, risk, k = self.hypothesis, self.risk, self.risk.n_scores
-        if (
-            not risk.exactly_curved
-            or hypothesis.own is not None
-            or hypothesis.room is not None
-            or self.free is not None
-        ):
-            return False
         weights = hypothesis.rank(self.inputs)
         order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
         # a label sees the thresholds beside it alone
         alone = self.separable or hypothesis.shares_weights or risk.ordered
-        work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
-        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
+        return float(risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3), order
+
+    @cached_property
+    def matrices_pay(self) -> bool:
+        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+        if not self.has_matrices:
+            return False
+        work, order = self.matrix_work
+        stiff = self.risk.stiff
+        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most
 
     def hessian_matrices(self, theta: Array) -> np.ndarray:
@@ -225,7 +234,7 @@ class PenalisedRisk(Penalised):
         hypothesis = self.hypothesis
         curvature = self.risk.curvature(hypothesis.predict(self.unflatten(theta), self.inputs))
         assert curvature is not None
-        z, fit_intercept = self._coordinates, hypothesis.fit_intercept
+        z, fit_intercept = self.features_in_coordinates, hypothesis.fit_intercept
         with np.errstate(over="ignore", invalid="ignore"):
             if hypothesis.shares_weights:
                 found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
@@ -250,7 +259,7 @@ class PenalisedRisk(Penalised):
         return Sides(step, np.maximum((slopes * solved).sum(1), 0.0), np.sqrt((turn**2).sum(1)))
 
     @cached_property
-    def _coordinates(self) -> np.ndarray:
+    def features_in_coordinates(self) -> np.ndarray:
         """The features, and a constant where each score has a weight on it."""
         z = self.hypothesis.coordinates(self.inputs)
         z = np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
@@ -261,7 +270,7 @@ class PenalisedRisk(Penalised):
     @cached_property
     def _pairs(self) -> np.ndarray | None:
         """Products of pairs of features, of each row; where features are many, products for each pair of scores are quicker."""
-        z = self._coordinates
+        z = self.features_in_coordinates
         if self.separable or z.shape[1] > _WIDE:
             return None
         return (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)
