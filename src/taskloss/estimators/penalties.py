@@ -116,8 +116,8 @@ def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray)
     for step in range(1, _DECADES):
         losses = visit(top * 10.0**-step)
         gain, error = _mean(best - losses, weights), _error(losses - best, weights)
-        vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
-        best = losses if gain > 0 else best
+        vain = 0 if gain > error else vain + 1
+        best = losses if gain > error else best
         # Under strong penalties predictions are constant, or no better than that, so that the loss is flat: what is in vain
         # or worse there says nothing, unless it is significantly worse, or the penalty no longer matters.
         learned = _mean(first - best, weights) > 2 * _error(first - best, weights)

@@ -15,14 +15,18 @@ K. Rahnama Rad, A. Maleki. A scalable estimate of the out-of-sample prediction e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .penalised import PenalisedRisk
 
+Map = Callable[[np.ndarray], np.ndarray]
+
 _WORK = 1 << 27  # multiplications for the Hessian's matrix up to which leaving out costs less than fits to folds
 _PARAMETERS = 1024  # and its order at the most
+_TERMS, _CLOSE = 10, 1e-3  # of the series: at most so many, until one adds no more than that share of all
 _EXAMPLES = 5  # for each parameter, the fewest: the Hessian without one of fewer is another
 
 
@@ -41,41 +45,52 @@ def left_out_scores(problem: PenalisedRisk, theta: np.ndarray, rows: np.ndarray)
     inverses = np.linalg.inv(problem.hessian_matrices(theta))
     step = np.einsum("bpq,qb->pb", inverses, gradient)
     inputs, risk = problem.chosen(rows)
-    v = problem.hypothesis.predict(problem.unflatten(theta), inputs)
-    moved = problem.hypothesis.predict(problem.unflatten(step), inputs)
+    v, moved = (problem.hypothesis.predict(problem.unflatten(t), inputs) for t in (theta, step))
+    _, slopes = risk.risk_and_gradient(np.array(v))
     curvature = risk.curvature(v)
     assert curvature is not None
+    across = _leverage(problem, inverses, rows, v.shape[1])
     weights, matrices = curvature
-    _, slopes = risk.risk_and_gradient(np.array(v))
-    if problem.separable:
-        z = problem.features_in_coordinates[rows]
-        leverage = np.stack([((z @ inverse) * z).sum(1) for inverse in inverses], axis=1)
-        return v + (leverage * slopes - moved) / _free(1 - weights[:, None] * leverage * matrices)
-    leverage = _leverage(problem, inverses[0], rows, v.shape[1])
-    bound = leverage @ matrices if matrices.ndim == 3 else leverage * matrices[:, None]
-    free = np.eye(v.shape[1]) - weights[:, None, None] * bound
-    change = np.einsum("nab,nb->na", leverage, slopes) - moved
-    return v + np.linalg.solve(free, change[:, :, None])[:, :, 0]
+
+    def curved(u: np.ndarray) -> np.ndarray:
+        return weights[:, None] * (matrices * u if matrices.ndim == 2 else np.einsum("nab,nb->na", matrices, u))
+
+    # (I - w G C)^-1 as a geometric series, which is short where examples are many beside parameters
+    first = across(slopes) - moved
+    change = first
+    for _ in range(_TERMS):
+        last, change = change, first + across(curved(change))
+        if np.abs(change - last).sum() <= _CLOSE * np.abs(change).sum():
+            break
+    return v + change
 
 
-def _leverage(problem: PenalisedRisk, inverse: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
-    """G_i of each of these examples, (rows, k, k)."""
+def _leverage(problem: PenalisedRisk, inverses: np.ndarray, rows: np.ndarray, k: int) -> Map:
+    """u -> G_i u_i for each of these examples."""
     z = problem.features_in_coordinates[rows]
+    if problem.separable:
+        diagonal = np.stack([_squares(z, inverse) for inverse in inverses], axis=1)
+        return lambda u: diagonal * u
+    inverse, d = inverses[0], z.shape[1]
     if problem.hypothesis.shares_weights:  # J_i = (1 z_i', I)
-        d = z.shape[1]
-        along = ((z @ inverse[:d, :d]) * z).sum(1)[:, None, None]
+        along = _squares(z, inverse[:d, :d])
         if not problem.hypothesis.fit_intercept:
-            return np.broadcast_to(along, (len(z), k, k))
-        across = z @ inverse[:d, d:]
-        return along + across[:, :, None] + across[:, None] + inverse[d:, d:]
-    blocks = inverse.reshape(z.shape[1], k, z.shape[1], k)
-    out = np.empty((len(z), k, k))
+            return lambda u: np.broadcast_to((along * u.sum(1))[:, None], u.shape)
+        mixed, own = z @ inverse[:d, d:], inverse[d:, d:]
+
+        def across(u: np.ndarray) -> np.ndarray:
+            total = u.sum(1)
+            return (along * total + (mixed * u).sum(1))[:, None] + mixed * total[:, None] + u @ own
+
+        return across
+    blocks = inverse.reshape(d, k, d, k)
+    full = np.empty((len(z), k, k))
     for a in range(k):
         for b in range(a, k):
-            out[:, a, b] = out[:, b, a] = ((z @ blocks[:, a, :, b]) * z).sum(1)
-    return out
+            full[:, a, b] = full[:, b, a] = _squares(z, blocks[:, a, :, b])
+    return lambda u: np.einsum("nab,nb->na", full, u)
 
 
-def _free(share: np.ndarray) -> np.ndarray:
-    """1 - leverage, away from zero: an example that alone decides its own score."""
-    return np.maximum(share, 1e-12)
+def _squares(z: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """z_i' M z_i of each row."""
+    return np.einsum("nd,nd->n", z @ matrix, z)
