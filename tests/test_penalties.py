@@ -6,7 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 import taskloss as tl
 from taskloss.hypotheses import Boosting, Kernel, Linear, Nystrom, Thresholds
-from taskloss.objectives import Path, Rows, objective
+from taskloss.objectives import Path, Rows, leaves_out, objective
 from taskloss.solvers import ASGD, LBFGS
 
 RNG = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_scores_left_out_are_those_of_fits_without_each_example(name, alpha):
     risk = Rows(surrogate, targets, weights)
     hypothesis = hypothesis.bind(X, np.ones(240))
     path, rows = Path(hypothesis, X, risk, LBFGS(1e-12)), np.arange(0, 240, 24)
-    assert path.leaves_out
+    assert leaves_out(path.problem)
     found, theta = path.left_out(alpha, rows), path.theta
     exact = []
     for i in rows:

@@ -34,9 +34,10 @@ def leaves_out(problem: Any) -> bool:
     """Whether `left_out_scores` approximates what fits without each example would give, at a cost that pays."""
     if not (isinstance(problem, PenalisedRisk) and problem.alpha > 0 and problem.has_matrices):
         return False
-    work, order = problem.matrix_work
-    enough = problem.n_rows == problem.risk.n_examples >= _EXAMPLES * order
-    return enough and work <= _WORK and order <= _PARAMETERS
+    risk, (work, order) = problem.risk, problem.matrix_work
+    if problem.n_rows != risk.n_examples or work > _WORK or order > _PARAMETERS:
+        return False
+    return int(np.count_nonzero(risk.weights)) >= _EXAMPLES * order
 
 
 def left_out_scores(problem: PenalisedRisk, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:

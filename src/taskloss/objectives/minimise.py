@@ -14,7 +14,7 @@ from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress, warn
 from ..solvers.base import Interrupted, Solution, Solver, Status
-from .left_out import leaves_out, left_out_scores
+from .left_out import left_out_scores
 from .scores import ScoreRisk
 
 Array = Any
@@ -60,13 +60,8 @@ class Path:
         self._minimise(alpha)
         return self.theta
 
-    @property
-    def leaves_out(self) -> bool:
-        """Whether there are scores of examples by the fit without them, at a cost that pays."""
-        return leaves_out(self.problem)
-
     def left_out(self, alpha: float, rows: np.ndarray) -> Scores:
-        """The scores of these examples at this strength, each by the fit without it, to second order."""
+        """The scores of these examples at this strength, each by the fit without it; for problems of which `leaves_out` is true."""
         return left_out_scores(*self._minimise(alpha), rows)
 
     def _minimise(self, alpha: float) -> tuple[Any, Array]:
