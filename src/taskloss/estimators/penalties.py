@@ -130,7 +130,7 @@ class _LeftOut:
     def __init__(
         self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, examples: np.ndarray
     ):
-        self.path, self.judge = Path(hypothesis, inputs, risk, solver), judge
+        self.path, self.judge = Path(hypothesis, inputs, risk, solver, leaving_out=True), judge
         self.held = examples[np.unique(np.linspace(0, len(examples) - 1, min(_ENOUGH, len(examples))).astype(int))]
         self.weights = risk.weights[self.held]
 

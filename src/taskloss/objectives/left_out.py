@@ -26,7 +26,7 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 _WORK = 1 << 27  # multiplications for the Hessian's matrix up to which leaving out costs less than fits to folds
 _PARAMETERS = 1024  # and its order at the most
-_TERMS, _CLOSE = 10, 1e-3  # of the series: at most so many, until one adds no more than that share of all
+_TERMS, _CLOSE = 6, 1e-3  # of the series: at most so many, until one adds no more than that share of all
 _EXAMPLES = 5  # for each parameter, the fewest: the Hessian without one of fewer is another
 
 

@@ -49,10 +49,17 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
 
 
 class Path:
-    """Minimisers under penalties that change little by little, each found from the last one; the data are cut once."""
+    """Minimisers under penalties that change little by little, each found from the last one; the data are cut once.
 
-    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver):
+    leaving_out: whether `left_out` will be asked for, of a problem of which `leaves_out` is true.
+    """
+
+    def __init__(
+        self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver, leaving_out: bool = False
+    ):
         self.problem = objective(hypothesis, inputs, risk, 1.0)
+        if leaving_out:
+            self.problem.want_matrices()
         self.solver, self.theta = solver, self.problem.start
 
     def at(self, alpha: float) -> Array:
@@ -61,7 +68,7 @@ class Path:
         return self.theta
 
     def left_out(self, alpha: float, rows: np.ndarray) -> Scores:
-        """The scores of these examples at this strength, each by the fit without it; for problems of which `leaves_out` is true."""
+        """The scores of these examples at this strength, each by the fit without it."""
         return left_out_scores(*self._minimise(alpha), rows)
 
     def _minimise(self, alpha: float) -> tuple[Any, Array]:

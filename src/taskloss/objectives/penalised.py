@@ -33,6 +33,7 @@ _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept betw
 # Multiplications that the Hessian's matrix may take: a search then ends before another has warmed up.
 _MATRIX_WORK = 1 << 22
 _STIFF_WORK = 1 << 29  # and where steps without it are many
+_WANTED_WORK = 1 << 25  # and where it is wanted for more than steps
 _WIDE = 16  # features from which the Hessian is quicker made pair by pair of scores
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _ROOT = 1 / 4  # the power of the diagonal that preconditions chains over sparse rows
@@ -226,6 +227,10 @@ class PenalisedRisk(Penalised):
         stiff = self.risk.stiff
         most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most
+
+    def want_matrices(self) -> None:
+        """Searches take Newton's steps with the Hessian's matrix also where this alone would not pay, since it is asked for at their end."""
+        self.matrices_pay = self.matrices_pay or self.matrix_work[0] <= _WANTED_WORK
 
     def hessian_matrices(self, theta: Array) -> np.ndarray:
         """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout; the last answer is kept."""
