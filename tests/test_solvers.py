@@ -12,7 +12,7 @@ from tests.parts import label
 from taskloss.hypotheses import Linear, Thresholds
 from taskloss.hypotheses.base import Moments, Principal
 from taskloss.objectives import PenalisedRisk, Rows
-from taskloss.objectives.preconditioners import kronecker, low_rank_correction
+from taskloss.objectives.preconditioners import kronecker, low_rank_correction, turned
 from taskloss.parallel import Executor
 from taskloss.solvers import LBFGS, Newton, Solver, Status
 from taskloss.solvers.base import Progress
@@ -122,6 +122,20 @@ def test_columns_that_stay_keep_what_was_made_for_all():
     lasting.at(theta[:, 1:], 0)
     np.testing.assert_array_equal(lasting(theta[:, 1:]), theta[:, 1:])
     assert made == [8, 1]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_moments_by_their_eigenvectors_precondition_alike(alpha, fit_intercept):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 5)) @ rng.normal(size=(5, 5)) + 1
+    moments, curvature = Moments(X.mean(0), X.T @ X / 40), np.array([0.2, 1.0, 3.0])
+    gradient = rng.normal(size=(6, 3))
+    plain, quick = (
+        kronecker(some, curvature, alpha, False, fit_intercept)(gradient)
+        for some in (moments, turned(moments, fit_intercept))
+    )
+    np.testing.assert_allclose(quick, plain, rtol=1e-4)
 
 
 class Kink(Columns):

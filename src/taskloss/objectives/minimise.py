@@ -58,6 +58,7 @@ class Path:
         self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver, leaving_out: bool = False
     ):
         self.problem = objective(hypothesis, inputs, risk, 1.0)
+        self.problem.path_moments = []
         if leaving_out:
             self.problem.want_matrices()
         self.solver, self.theta = solver, self.problem.start
