@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -137,7 +136,9 @@ class Kappa(Metric):
     def _table_of_weights(self, k: int) -> np.ndarray:
         if not (self.weights is None or (isinstance(self.weights, str) and self.weights in ("quadratic", "linear"))):
             raise ValueError(f"weights must be 'quadratic', 'linear' or None, got {self.weights!r}.")
-        return _weights_of_gaps(self.weights, k)
+        places = np.arange(float(k))
+        gap = np.subtract.outer(places, places)
+        return gap**2 if self.weights == "quadratic" else np.abs(gap) if self.weights == "linear" else (gap != 0) * 1.0
 
     def value(self, confusion: Any) -> np.ndarray:
         table = _table(confusion)
@@ -158,14 +159,6 @@ class Kappa(Metric):
         return np.where(
             chance > 0, -ratio(found + total * w, chance) + total * found * slope * ratio(1.0, chance**2), -w
         )
-
-
-@lru_cache(maxsize=64)
-def _weights_of_gaps(kind: str | None, k: int) -> np.ndarray:
-    gap = np.subtract.outer(np.arange(k), np.arange(k))
-    table = {"quadratic": gap**2.0, "linear": np.abs(gap) * 1.0, None: (gap != 0) * 1.0}[kind]
-    table.flags.writeable = False
-    return table
 
 
 class OfConfusion(Metric):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -272,10 +272,10 @@ def _between(margins: np.ndarray, between: Range, most: int) -> np.ndarray:
     return (low[low < high] + high[low < high]) / 2
 
 
-@lru_cache(maxsize=64)
 def _places(n: int, most: int) -> np.ndarray:
     """At most so many places among n, denser at both ends."""
-    steps = np.exp(np.linspace(0.0, np.log(n), most // 2)).astype(int)
+    half = most // 2
+    steps = (float(n) ** (np.arange(half) / (half - 1))).astype(int)
     return np.unique(np.concatenate([steps - 1, n - steps]))
 
 
