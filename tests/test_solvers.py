@@ -12,11 +12,12 @@ from tests.parts import label
 from taskloss.hypotheses import Linear, Thresholds
 from taskloss.hypotheses.base import Moments, Principal
 from taskloss.objectives import PenalisedRisk, Rows
-from taskloss.objectives.preconditioners import kronecker, low_rank_correction
+from taskloss.objectives.preconditioners import kronecker, low_rank_correction, turned
 from taskloss.parallel import Executor
 from taskloss.solvers import LBFGS, Newton, Solver, Status
 from taskloss.solvers.base import Objective, Progress
 from taskloss.solvers.descent import Descent
+from taskloss.solvers.lasting import LastingPreconditioner
 from taskloss.surrogates import AllThresholds, CumulativeLink, Independent, Multinomial, OneVsAll, Quadratic
 
 exact = {name: cls() for name, cls in Solver.registry.items() if issubclass(cls, Descent)}
@@ -87,6 +88,45 @@ def test_columns_that_are_done_leave_the_search(solver):
     np.testing.assert_allclose(found.value, 40 * 1e-3, rtol=1e-6)
     assert 0 <= found.optimality <= 1e-9
     assert counted.counted[0] < 0.8 * 40 * found.evaluations
+
+
+def test_columns_that_stay_keep_what_was_made_for_all():
+    """The preconditioner that was made for all columns, at those that stay; anew, once they are fewer than a quarter."""
+    made = []
+
+    class Scaled(Columns):
+        def preconditioner(self, theta, evaluations=0):
+            made.append(theta.shape[1])
+            scale = np.arange(1.0, 1 + theta.shape[1])
+            return lambda g: g * scale
+
+    rng = np.random.default_rng(3)
+    lasting, theta = LastingPreconditioner(Scaled(rng, (5, 8)), every=100), rng.normal(size=(5, 8))
+    lasting.at(theta, 0)
+    expected = theta * np.arange(1.0, 9.0)
+    for columns in (np.array([0, 2, 3, 5, 7]), np.array([1, 3])):
+        theta, expected = theta[:, columns], expected[:, columns]
+        lasting.keep(columns, Scaled(rng, theta.shape))
+        lasting.at(theta, 0)
+        np.testing.assert_array_equal(lasting(theta), expected)
+    lasting.keep(np.array([1]), Scaled(rng, (5, 1)))
+    lasting.at(theta[:, 1:], 0)
+    np.testing.assert_array_equal(lasting(theta[:, 1:]), theta[:, 1:])
+    assert made == [8, 1]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_moments_by_their_eigenvectors_precondition_alike(alpha, fit_intercept):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(40, 5)) @ rng.normal(size=(5, 5)) + 1
+    moments, curvature = Moments(X.mean(0), X.T @ X / 40), np.array([0.2, 1.0, 3.0])
+    gradient = rng.normal(size=(6, 3))
+    plain, quick = (
+        kronecker(some, curvature, alpha, False, fit_intercept)(gradient)
+        for some in (moments, turned(moments, fit_intercept))
+    )
+    np.testing.assert_allclose(quick, plain, rtol=1e-4)
 
 
 class Kink(Columns):

@@ -163,14 +163,39 @@ def test_labels_take_over_where_moments_mislead():
 
 def test_prices_lead_to_the_confusions_that_they_say():
     rng = np.random.default_rng(8)
-    tally = LabelTally(rng.integers(0, 4, 40), 4, rng.uniform(size=40), rng.dirichlet(np.ones(4), 40))
+    tally = LabelTally(rng.integers(0, 4, 20), 4, rng.uniform(size=20), rng.dirichlet(np.ones(4), 20))
     costs = rng.uniform(size=(4, 4))
     prices, tables = tally.priced(tally.risks(costs), 1, tally.confusion(tally.decide(costs)), EVERY)
-    assert len(prices) == 39
-    for price, table in list(zip(prices, tables, strict=True))[::7]:
+    assert len(prices) == 19
+    for price, table in zip(prices, tables, strict=True):
         other = costs.copy()
         other[1] += price
         np.testing.assert_allclose(tally.confusion(tally.decide(other)), table, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", [FMeasure(average="micro", without=[0]), Kappa(), BalancedAccuracy()], ids=repr)
+def test_a_fold_is_searched_as_well_from_what_was_found_on_all(metric):
+    rng = np.random.default_rng(9)
+    _, p = smooth_law(900, rng)
+    y = (rng.random((900, 1)) > np.cumsum(p, axis=1)).sum(1)
+    tally, metric = LabelTally(y, 3, np.ones(900), p), metric.bind_names(np.arange(3))
+    start = search(metric, tally).costs
+    for fold in range(3):
+        part = tally.take(np.flatnonzero(np.arange(900) % 3 != fold))
+        found = search(metric, part, starts=[start])
+        assert found.value == pytest.approx(search(metric, part).value, abs=1e-3)
+        assert found.value >= metric.value(part.expected(part.decide(start)))
+
+
+def test_prices_never_make_the_measure_worse():
+    rng = np.random.default_rng(10)
+    _, p = smooth_law(300, rng)
+    tally = LabelTally(rng.integers(0, 3, 300), 3, rng.uniform(size=300), p)  # labels of which the moments know nothing
+    for metric in (FMeasure(), Kappa()):
+        costs = search(metric, tally).costs
+        found = search(metric, tally, observed=True, starts=[costs])
+        assert found.value >= metric.value(tally.confusion(tally.decide(costs)))
+        assert found.value == pytest.approx(metric.value(tally.confusion(tally.decide(found.costs))), abs=1e-12)
 
 
 # -- recalibrated label sets ---------------------------------------------------------------------------------------------

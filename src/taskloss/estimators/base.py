@@ -168,7 +168,7 @@ class Minimiser:
         loose = solver.within(max(self.tol, _PATH_TOL), self.max_iter)
         try:
             return choose_scale(hypothesis, inputs, risk, judge, loose)
-        except Interrupted as interrupt:  # its parameters are those of some fold
+        except KeyboardInterrupt as interrupt:  # a search's parameters are those of some strength
             raise KeyboardInterrupt(
                 "Interrupted while the penalty was chosen: there are no parameters yet."
             ) from interrupt

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._blas import serial_blas
 from ..hypotheses.base import Hypothesis
-from ..objectives import Path, ScoreRisk, objective
+from ..objectives import Path, ScoreRisk, leaves_out, objective
 from ..solvers.base import Solver
 from ..solvers.closed import left_out
 from .validation import Judge
@@ -17,8 +17,7 @@ from .validation import Judge
 _FOLDS = 3
 _ENOUGH = 3000  # held-out examples at most: folds beyond are not used
 _DECADES = 9  # strengths tried at most, each a tenth of the one before
-_PATIENCE = 2  # strengths in a row without gain after which the path stops
-_GAIN = 1e-4  # least relative decrease of the loss
+_PATIENCE = 2  # strengths in a row without a gain that noise would not make, after which the path stops
 _STILL, _CHANGED = (
     0.01,
     0.1,
@@ -63,12 +62,12 @@ def choose_alpha(
 ) -> Penalties:
     """The penalty of least held-out task loss; among equal ones the strongest.
 
-    For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise up to three stratified
-    folds (groups and sequences are kept whole) follow a regularisation path from strong to weak penalties,
-    warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
-    gain nothing, once something is learned, the penalty no longer matters or does significant harm. Weights keep the normalisation of the whole sample,
-    as the best strength falls as 1 / n. All folds share the bound hypothesis: a kernel's fit to some of the points lies
-    in the span of all.
+    For a quadratic risk, leave-one-out scores have a closed form at any strength. Otherwise a regularisation path goes from strong to
+    weak penalties, warm-started, decade by decade until one is worse by more than the standard error of the difference, or two in a row
+    gain less than that, once something is learned, the penalty no longer matters or does significant harm. Where examples are many beside
+    parameters it is one path of all of them, and one Newton step leaves each example out; elsewhere up to three stratified folds have a path
+    each (groups and sequences are kept whole). Weights keep the normalisation of the whole sample, as the best strength falls as 1 / n. All
+    folds share the bound hypothesis: a kernel's fit to some of the points lies in the span of all.
 
     alphas: the strengths to compare; None for the path.
     """
@@ -76,16 +75,22 @@ def choose_alpha(
     if len(examples) < 2:
         raise ValueError("alpha='auto' holds out examples, and there is one only: give alpha a number.")
     top = _squared_norm(hypothesis, inputs, risk) / 10
-    exact = objective(hypothesis, inputs, risk, 1.0).ridge_form()
+    problem = objective(hypothesis, inputs, risk, 1.0)
+    exact = problem.ridge_form()
     if exact is not None:
         alphas = top * 10.0 ** -np.arange(0, _DECADES, 0.5) if alphas is None else alphas
         every = np.arange(risk.n_examples)
         means = [_mean(judge.losses(v, every), risk.weights) for v in left_out(exact, alphas)]
         return _best(alphas, np.array(means))
     hypothesis, inputs = hypothesis.tabulated(inputs, np.float32)  # a path is not that accurate
-    folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
-    used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
-    paths = [_Fold(hypothesis, inputs, risk, judge, solver, examples[folds != f], examples[folds == f]) for f in used]
+    paths: list[_LeftOut] | list[_Fold]
+    if leaves_out(problem):
+        paths = [_LeftOut(hypothesis, inputs, risk, judge, solver, examples)]
+    else:
+        folds = _folds(len(examples), None if judge.strata is None else judge.strata[examples])
+        used = range(min(folds.max() + 1, -(-_ENOUGH // (folds == 0).sum())))  # folds that hold _ENOUGH examples
+        parts = [(examples[folds != f], examples[folds == f]) for f in used]
+        paths = [_Fold(hypothesis, inputs, risk, judge, solver, stay, held) for stay, held in parts]
     found: dict[float, np.ndarray] = {}
 
     def visit(alpha: float) -> np.ndarray:
@@ -109,8 +114,7 @@ def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray)
     for step in range(1, _DECADES):
         losses = visit(top * 10.0**-step)
         gain, error = _mean(best - losses, weights), _error(losses - best, weights)
-        vain = 0 if gain > _GAIN * _mean(best, weights) else vain + 1
-        best = losses if gain > 0 else best
+        vain, best = (0, losses) if gain > error else (vain + 1, best)
         # Under strong penalties predictions are constant, or no better than that, so that the loss is flat: what is in vain
         # or worse there says nothing, unless it is significantly worse, or the penalty no longer matters.
         learned = _mean(first - best, weights) > 2 * _error(first - best, weights)
@@ -118,6 +122,21 @@ def _walk(visit: Callable[[float], np.ndarray], top: float, weights: np.ndarray)
         before = losses
         if (learned and -gain > error) or (vain >= _PATIENCE and (learned or settled or -gain > 2 * error)):
             break
+
+
+class _LeftOut:
+    """The regularisation path of all examples, evaluated on some of them, each by the fit without it."""
+
+    def __init__(
+        self, hypothesis: Hypothesis, inputs: Any, risk: ScoreRisk, judge: Judge, solver: Solver, examples: np.ndarray
+    ):
+        self.path, self.judge = Path(hypothesis, inputs, risk, solver, leaving_out=True), judge
+        self.held = examples[np.unique(np.linspace(0, len(examples) - 1, min(_ENOUGH, len(examples))).astype(int))]
+        self.weights = risk.weights[self.held]
+
+    def losses(self, alpha: float) -> np.ndarray:
+        """The task losses of the held-out examples."""
+        return self.judge.losses(self.path.left_out(alpha, self.held), self.held)
 
 
 class _Fold:

@@ -32,6 +32,13 @@ class Principal(NamedTuple):
     rest: np.ndarray
 
 
+class Turned(NamedTuple):
+    """Second moments around the mean, by their eigenvalues and eigenvectors (columns)."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+
 class Moments(NamedTuple):
     """Weighted mean and second moments of the features that theta's penalised rows weigh.
 

@@ -134,24 +134,26 @@ class Kappa(Metric):
         return [cls(), cls("linear"), cls(None)]
 
     def _table_of_weights(self, k: int) -> np.ndarray:
-        gap = np.subtract.outer(np.arange(k), np.arange(k))
-        tables = {"quadratic": gap**2.0, "linear": np.abs(gap) * 1.0, None: (gap != 0) * 1.0}
-        if not ((self.weights is None or isinstance(self.weights, str)) and self.weights in tables):
+        if not (self.weights is None or (isinstance(self.weights, str) and self.weights in ("quadratic", "linear"))):
             raise ValueError(f"weights must be 'quadratic', 'linear' or None, got {self.weights!r}.")
-        return tables[self.weights]
+        places = np.arange(float(k))
+        gap = np.subtract.outer(places, places)
+        return gap**2 if self.weights == "quadratic" else np.abs(gap) if self.weights == "linear" else (gap != 0) * 1.0
 
     def value(self, confusion: Any) -> np.ndarray:
         table = _table(confusion)
         w = self._table_of_weights(table.shape[-1])
-        chance = np.einsum("...z,zy,...y->...", table.sum(-1), w, table.sum(-2))
-        return np.where(chance > 0, 1 - ratio(table.sum((-1, -2)) * (table * w).sum((-1, -2)), chance), 0.0)
+        r, c = table.sum(-1), table.sum(-2)
+        chance = (r @ w * c).sum(-1)
+        found = table.reshape(*r.shape[:-1], w.size) @ w.ravel()
+        return np.where(chance > 0, 1 - ratio(r.sum(-1) * found, chance), 0.0)
 
     def gradient(self, confusion: Any) -> np.ndarray:
         table = _table(confusion)
         w = self._table_of_weights(table.shape[-1])
         total, found = (x[..., None, None] for x in (table.sum((-1, -2)), (table * w).sum((-1, -2))))
         r, c = table.sum(-1), table.sum(-2)
-        chance = np.einsum("...z,zy,...y->...", r, w, c)[..., None, None]
+        chance = (r @ w * c).sum(-1)[..., None, None]
         slope = (c @ w.T)[..., :, None] + (r @ w)[..., None, :]
         # With no disagreement by chance the ratio has no gradient: use the direction of less weight.
         return np.where(

@@ -14,6 +14,8 @@ _TAIL = 1e-3  # slope of evidence beyond that: the map is strictly increasing
 _SLOPE_PRIOR, _SHIFT_PRIOR = 30.0, 10.0  # precisions of a label's deviation from all labels' map
 _LEAST_SLOPE = 0.02
 _STEPS, _CLOSE = 25, 1e-3  # of Newton's method
+_LARGEST = 700.0  # argument of an exponential
+_BLOCK = 1 << 13  # numbers of each array of a block of rows, so that all stay in a core's cache
 
 
 class Sigmoid:
@@ -35,9 +37,8 @@ class Sigmoid:
 
     def fit(self, q: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Self:
         """Fit to probabilities and labels (n, labels); weights sum to one."""
-        w = (weights / (weights @ weights))[:, None]  # to the effective number of examples
-        n = w.sum()
-        self.share = logit(((w * y).sum(0) + 0.5) / (n + 1))
+        w = weights / (weights @ weights)  # to the effective number of examples
+        self.share = logit((w @ y + 0.5) / (w.sum() + 1))
         e = self._evidence(q)
         fit = _Newton(e, np.asarray(y, dtype=float), w, self.share)
         k = q.shape[1]
@@ -65,10 +66,15 @@ class Sigmoid:
 
 
 class _Newton:
-    """Logistic regressions with offset on one feature each, by Newton's method side by side; weights count examples."""
+    """Logistic regressions with offset on one feature each, by Newton's method side by side; weights count examples.
+
+    With a sign s for each label, one where it is present and minus one elsewhere, the loss is log(1 + exp(-s v)).
+    """
 
     def __init__(self, e: np.ndarray, y: np.ndarray, w: np.ndarray, offset: np.ndarray):
-        self.e, self.y, self.w, self.offset = e, y, w, offset
+        self.w, self.offset = w, offset
+        self.sign = 2.0 * y - 1.0
+        self.signed = self.sign * e
 
     def __call__(
         self, slope: np.ndarray, shift: np.ndarray, ridge: tuple[float, float], shared: bool
@@ -98,14 +104,16 @@ class _Newton:
 
     def _sums(self, theta: np.ndarray, shared: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The negative log-likelihood, its gradient and the entries of its Hessian, by column or of all together."""
-        v = self.e * theta[0] + (self.offset + theta[1])
-        small = np.exp(-np.abs(v))
-        p = np.where(v >= 0, 1.0, small) / (1 + small)
-        loss = np.log1p(small) + np.maximum(v, 0.0) - self.y * v
-        rest, spread = self.w * (p - self.y), self.w * p * (1 - p)
-        along = spread * self.e
-        parts = [self.w * loss, rest * self.e, rest, along * self.e, along, spread]
-        sums = np.stack([np.einsum("nk->k", part) for part in parts])
+        sums = np.zeros((6, len(self.offset)))
+        step = max(1, _BLOCK // len(self.offset))
+        for i in range(0, len(self.w), step):
+            w, sign, signed = self.w[i : i + step], self.sign[i : i + step], self.signed[i : i + step]
+            odds = np.exp(np.minimum(-(signed * theta[0] + sign * (self.offset + theta[1])), _LARGEST))
+            wrong = odds / (1 + odds)
+            spread = wrong * (1 - wrong)
+            along = spread * signed
+            parts = (np.log(1 + odds), -wrong * signed, -wrong * sign, along * signed, along * sign, spread)
+            sums += [w @ part for part in parts]
         if shared:
             sums = np.broadcast_to(sums.sum(1, keepdims=True), sums.shape)
         return sums[0], sums[1:3], sums[3:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..polytopes._spans import Spans, best_spans
 from .examples import Labelled, Sets
 from .recalibrated import Isotonic, Sigmoid
 
-_PRICES = 48  # of an output compared in one grid search; for many outputs, whose tables are large, as many as make
+_PRICES = 24  # of an output compared in one grid search; for many outputs, whose tables are large, as many as make
 _PRICED_CELLS, _FEWEST_PRICES = 480, 16  # this number with the outputs, and these at least
 _THRESHOLDS = np.linspace(0.04, 0.96, 24)  # of a span's probability
 
@@ -47,8 +48,8 @@ class LabelTally(Labelled):
 
     def expected(self, z: np.ndarray) -> np.ndarray:
         """The expected confusion of the outputs under the laws."""
-        chosen = sparse.csr_array((self.weights, z, np.arange(len(z) + 1)), shape=(len(z), self.k))
-        return np.asarray(chosen.T @ self.p)
+        chosen = sparse.csc_array((self.weights, z, np.arange(len(z) + 1)), shape=(self.k, len(z)))
+        return np.asarray(chosen @ self.p)
 
     def risks(self, costs: np.ndarray) -> np.ndarray:
         """The expected cost of each output, to which prices are added."""
@@ -63,22 +64,26 @@ class LabelTally(Labelled):
         own = risks[:, j].copy()
         risks[:, j] = np.inf
         runner = np.argmin(risks, axis=1)
-        margins = np.take_along_axis(risks, runner[:, None], 1)[:, 0] - own
+        margins = risks[np.arange(len(own)), runner] - own
         risks[:, j] = own
         most = min(_PRICES, max(_FEWEST_PRICES, _PRICED_CELLS // self.k))
-        prices, below = _cut(margins, between, most)
-        cells = (below * self.k + runner) * self.k + self.y
-        parts = np.bincount(cells, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
-        stay = _above(parts)  # weight that keeps output j at each price, by the second-best output
-        tables = parts.sum(0) - stay
-        tables[:, j] += stay.sum(1)
-        return prices, np.maximum(tables, 0.0)  # against rounding
+        prices = _between(margins, between, most)
+        # An example leaves output j for its second-best one at the first price above its margin.
+        leaves = (np.searchsorted(prices, margins) * self.k + runner) * self.k + self.y
+        moved = np.bincount(leaves, self.weights, (len(prices) + 1) * self.k**2).reshape(-1, *self.shape)
+        tables = np.cumsum(moved[:-1], axis=0)
+        tables[:, j] = np.maximum(self.count - tables.sum(1), 0.0)  # against rounding
+        return prices, tables
 
     def starts(self) -> list[np.ndarray]:
         """Initial costs of a search: 0-1 loss, and 0-1 loss weighted by inverse frequency of the labels."""
         wrong = 1 - np.eye(self.k)
-        count = np.bincount(self.y, self.weights, self.k)
-        return [wrong, wrong / np.maximum(count, 1 / (len(self) + 1))]
+        return [wrong, wrong / np.maximum(self.count, 1 / (len(self) + 1))]
+
+    @cached_property
+    def count(self) -> np.ndarray:
+        """The weight of each label."""
+        return np.bincount(self.y, self.weights, self.k)
 
 
 class SetTally(Sets):
@@ -218,8 +223,9 @@ class SpanTally:
         return self._tables(z, self.q, np.bincount(self.spans.kind, weights * self.q, kinds))
 
     def _tables(self, z: np.ndarray, there: np.ndarray, true: np.ndarray) -> np.ndarray:
-        weights, kind, kinds = self.weights[self.sequence] * z, self.spans.kind, self.shape[0]
-        found, both = np.bincount(kind, weights, kinds), np.bincount(kind, weights * there, kinds)
+        some = np.flatnonzero(z)
+        weights, kind, kinds = self.weights[self.sequence[some]], self.spans.kind[some], self.shape[0]
+        found, both = np.bincount(kind, weights, kinds), np.bincount(kind, weights * there[some], kinds)
         rows = [[np.zeros(kinds), np.maximum(true - both, 0.0)], [np.maximum(found - both, 0.0), both]]
         return np.stack([np.stack(row, -1) for row in rows], -2)
 
@@ -258,36 +264,19 @@ def span_prices(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(costs[:, 0, 1] - costs[:, 1, 1], 0.0), np.maximum(costs[:, 1, 0], 0.0)
 
 
-def _cut(margins: np.ndarray, between: Range, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Candidate prices in a range, midpoints of examples' margins, and for each example the number below its margin.
-
-    They are denser at both ends, which decide for rare outputs.
-    """
-    some = np.sort(margins[(margins >= between[0]) & (margins <= between[1])])
-    values = some[_changes(some)]
-    if len(values) > most:
-        values = some[_places(len(some), most)]
-        values = values[_changes(values)]
-    prices = (values[1:] + values[:-1]) / 2
-    return prices, np.searchsorted(prices, margins)
-
-
-def _changes(ordered: np.ndarray) -> np.ndarray:
-    """Where each value of a sorted array comes first."""
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return first
+def _between(margins: np.ndarray, between: Range, most: int) -> np.ndarray:
+    """Candidate prices in a range, midpoints of examples' margins, denser at both ends, which decide for rare outputs."""
+    some = np.sort(margins[(margins > between[0]) & (margins < between[1])])
+    first = np.arange(len(some) - 1) if len(some) <= most else _places(len(some) - 1, most)
+    low, high = some[first], some[first + 1]
+    return (low[low < high] + high[low < high]) / 2
 
 
 def _places(n: int, most: int) -> np.ndarray:
     """At most so many places among n, denser at both ends."""
-    steps = np.exp(np.linspace(0.0, np.log(n), most // 2)).astype(int)
+    half = most // 2
+    steps = (float(n) ** (np.arange(half) / (half - 1))).astype(int)
     return np.unique(np.concatenate([steps - 1, n - steps]))
-
-
-def _above(parts: np.ndarray) -> np.ndarray:
-    """Sums over the parts after each one but the last."""
-    return np.cumsum(parts[::-1], axis=0)[::-1][1:]
 
 
 Tally = LabelTally | SetTally | SpanTally

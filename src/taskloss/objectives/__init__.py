@@ -2,6 +2,7 @@
 
 from .forests import Forests
 from .groups import Batch, Groups
+from .left_out import leaves_out
 from .minimise import Monitor, Options, Path, minimise, objective
 from .penalised import PenalisedRisk
 from .rows import Rows
@@ -17,6 +18,7 @@ __all__ = [
     "PenalisedRisk",
     "Rows",
     "ScoreRisk",
+    "leaves_out",
     "minimise",
     "objective",
 ]

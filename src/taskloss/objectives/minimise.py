@@ -14,6 +14,7 @@ from ..checkpoints import Checkpoint, Watched
 from ..hypotheses.base import Hypothesis, Inputs, Scores
 from ..progress import Progress, warn
 from ..solvers.base import Interrupted, Solution, Solver
+from .left_out import left_out_scores
 from .scores import ScoreRisk
 
 Array = Any
@@ -46,19 +47,36 @@ def objective(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: fl
 
 
 class Path:
-    """Minimisers under penalties that change little by little, each found from the last one; the data are cut once."""
+    """Minimisers under penalties that change little by little, each found from the last one; the data are cut once.
 
-    def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver):
+    leaving_out: whether `left_out` will be asked for, of a problem of which `leaves_out` is true.
+    """
+
+    def __init__(
+        self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, solver: Solver, leaving_out: bool = False
+    ):
         self.problem = objective(hypothesis, inputs, risk, 1.0)
+        self.problem.path_moments = []
+        if leaving_out:
+            self.problem.want_matrices()
         self.solver, self.theta = solver, self.problem.start
 
     def at(self, alpha: float) -> Array:
         """The parameters of least penalised risk at this strength."""
+        self._minimise(alpha)
+        return self.theta
+
+    def left_out(self, alpha: float, rows: np.ndarray) -> Scores:
+        """The scores of these examples at this strength, each by the fit without it."""
+        return left_out_scores(*self._minimise(alpha), rows)
+
+    def _minimise(self, alpha: float) -> tuple[Any, Array]:
+        """The problem at this strength, and its solution in the solver's layout."""
         problem = self.problem.with_alpha(alpha)
         with serial_blas():
             solution = self.solver.minimise(problem, problem.flatten(self.theta), None)
         self.theta = problem.unflatten(solution.theta)
-        return self.theta
+        return problem, solution.theta
 
 
 def fit_start(hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, options: Options) -> Any:

@@ -33,6 +33,7 @@ _KEPT_SCORES = 1 << 17  # scores of a piece from which their memory is kept betw
 # Multiplications that the Hessian's matrix may take: a search then ends before another has warmed up.
 _MATRIX_WORK = 1 << 22
 _STIFF_WORK = 1 << 29  # and where steps without it are many
+_WANTED_WORK = 1 << 25  # and where it is wanted for more than steps
 _WIDE = 16  # features from which the Hessian is quicker made pair by pair of scores
 _MATRIX_PARAMETERS = 256  # its order at the most, and four times that where the risk is stiff
 _LARGEST = 1e18  # value of a feature whose square single precision holds
@@ -117,6 +118,8 @@ class PenalisedRisk(Penalised):
         return self.risk.constant
 
     def with_alpha(self, alpha: float) -> Self:
+        if self.matrices_pay:  # made once for all strengths
+            _ = self.features_in_coordinates, self._pairs
         other = super().with_alpha(alpha)
         other.pieces, other._coarse = self.pieces, self._coarse
         other._matrices_at = other._curve_at = None, None
@@ -247,29 +250,40 @@ class PenalisedRisk(Penalised):
 
     # -- the Hessian as a matrix -------------------------------------------------------------------------------------
 
-    @cached_property
-    def matrices_pay(self) -> bool:
-        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+    @property
+    def has_matrices(self) -> bool:
+        """Whether the Hessian's matrix is known."""
+        hypothesis = self.hypothesis
+        return self.risk.exactly_curved and hypothesis.own is None and hypothesis.room is None and self.free is None
+
+    @property
+    def matrix_work(self) -> tuple[float, int]:
+        """The multiplications that the Hessian's matrix takes, and its order."""
         hypothesis, risk, k = self.hypothesis, self.risk, self.risk.n_scores
-        if (
-            not risk.exactly_curved
-            or hypothesis.own is not None
-            or hypothesis.room is not None
-            or self.free is not None
-        ):
-            return False
         weights = hypothesis.rank(self.inputs)
         order = weights + (k if hypothesis.shares_weights else 1) if self.separable else self.start.size
         # a label sees the thresholds beside it alone
         alone = self.separable or hypothesis.shares_weights or risk.ordered
-        work = risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3
-        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if risk.stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
+        return float(risk.n_rows * (weights + 1) ** 2 * (k if alone else k**2) + order**3 / 3), order
+
+    @cached_property
+    def matrices_pay(self) -> bool:
+        """Whether Newton's steps, each solved with the Hessian's matrix, cost less than many steps that only guess at it."""
+        if not self.has_matrices:
+            return False
+        work, order = self.matrix_work
+        stiff = self.risk.stiff
+        most, largest = (_STIFF_WORK, 4 * _MATRIX_PARAMETERS) if stiff else (_MATRIX_WORK, _MATRIX_PARAMETERS)
         return order <= largest and work <= most
 
     @cached_property
     def _expands(self) -> bool:
         """Whether a pass keeps what makes the curvature at its scores: those of the one piece."""
         return self.matrices_pay and len(self.pieces) == 1 and self.fused is None
+
+    def want_matrices(self) -> None:
+        """Searches take Newton's steps with the Hessian's matrix also where this alone would not pay, since it is asked for at their end."""
+        self.matrices_pay = self.matrices_pay or self.matrix_work[0] <= _WANTED_WORK
 
     def hessian_matrices(self, theta: Array) -> np.ndarray:
         """The Hessian of each problem at theta, (problems, parameters, parameters), in the solver's layout; the last answer is kept."""
@@ -282,7 +296,7 @@ class PenalisedRisk(Penalised):
         else:
             curvature = curve()
         assert curvature is not None
-        z, fit_intercept = self._coordinates, hypothesis.fit_intercept
+        z, fit_intercept = self.features_in_coordinates, hypothesis.fit_intercept
         with np.errstate(over="ignore", invalid="ignore"):
             if hypothesis.shares_weights:
                 found = shared_hessian(z, *curvature, self.alpha, fit_intercept)[None]
@@ -307,7 +321,7 @@ class PenalisedRisk(Penalised):
         return Sides(step, np.maximum((slopes * solved).sum(1), 0.0), np.sqrt((turn**2).sum(1)))
 
     @cached_property
-    def _coordinates(self) -> np.ndarray:
+    def features_in_coordinates(self) -> np.ndarray:
         """The features, and a constant where each score has a weight on it."""
         z = self.hypothesis.coordinates(self.inputs)
         z = np.asarray(z if isinstance(z, np.ndarray) else z.toarray(), dtype=float)
@@ -318,7 +332,7 @@ class PenalisedRisk(Penalised):
     @cached_property
     def _pairs(self) -> np.ndarray | None:
         """Products of pairs of features, of each row; where features are many, products for each pair of scores are quicker."""
-        z = self._coordinates
+        z = self.features_in_coordinates
         if self.separable or z.shape[1] > _WIDE:
             return None
         return (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)

@@ -13,7 +13,7 @@ from ..hypotheses.base import Hypothesis, Inputs, Moments, row_blocks
 from ..hypotheses.linear import MOMENTS_LIMIT, second_moments_pay
 from ..parallel import Executor
 from ..solvers.base import Objective, Sides
-from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared
+from .preconditioners import Preconditioner, block_diagonal, kronecker, low_rank_correction, partly_shared, turned
 from .scores import Curvature, ScoreRisk
 
 Array = Any
@@ -51,6 +51,9 @@ class Penalised(Objective):
     work: float  # multiplications for one score of each row
     constant: float  # what no score changes
     executor: Executor
+    path_moments: list[Moments] | None = (
+        None  # one list for all strengths of a path, with the moments of the last preconditioner
+    )
 
     def __init__(self, hypothesis: Hypothesis, inputs: Inputs, risk: ScoreRisk, alpha: float):
         self.hypothesis, self.inputs, self.risk, self.alpha = hypothesis, inputs, risk, alpha
@@ -295,8 +298,7 @@ class Penalised(Objective):
             weights = curvature.weights * each
             total = weights.sum()
             weights = weights / total
-            find = hypothesis.moments if hypothesis.own is None else hypothesis.exact_moments
-            moments = find(inputs, weights, self.executor)
+            moments = self._weighed_moments(inputs, weights, evaluations)
         else:
             moments = self._moments()
         if hypothesis.own is None:
@@ -314,6 +316,18 @@ class Penalised(Objective):
                     apply, theta, z, own, moments, self.alpha, hypothesis.fit_intercept, directions
                 )
         return lambda gradient: self.flatten(apply(self.unflatten(gradient)))
+
+    def _weighed_moments(self, inputs: Inputs, weights: np.ndarray, evaluations: int) -> Moments:
+        """Of rows weighed by their curvature; on a path a search starts with those that the last one ended with, and their eigenvectors."""
+        hypothesis, kept = self.hypothesis, self.path_moments
+        if kept and evaluations <= 1:
+            return kept[-1]
+        find = hypothesis.moments if hypothesis.own is None else hypothesis.exact_moments
+        moments = find(inputs, weights, self.executor)
+        if kept is not None and self.separable:
+            kept[:] = [turned(moments, hypothesis.fit_intercept)]
+            return kept[-1]
+        return moments
 
     def _blocks(self, theta: Array, evaluations: int) -> Preconditioner | None:
         """The inverse of the Hessian's blocks, from as many rows as the evaluations so far have paid for; None for too few."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..hypotheses.base import Moments, Principal, row_blocks
+from ..hypotheses.base import Moments, Principal, Turned, row_blocks
 from ..parallel import SERIAL, Executor
 from .scores import Curvature
 
@@ -69,7 +69,7 @@ def _shared_inverse(moments: Moments, mean: np.ndarray, curvature: np.ndarray, a
 def _along(moments: Moments, mean: np.ndarray, a: np.ndarray, alpha: float) -> Preconditioner:
     """The inverse of a_j C + alpha on column j, where C are the second moments around the mean."""
     if not isinstance(moments.second, Principal):
-        c, q = _spectrum(moments.second if moments.second.ndim == 1 else moments.second - np.outer(mean, mean))
+        c, q = moments.second if isinstance(moments.second, Turned) else _centred_spectrum(moments.second, mean)
         scale = 1 / (c[:, None] * a + alpha)
         return lambda g: scale * g if q is None else q @ (scale * (q.T @ g))
     values, q, rest = moments.second
@@ -89,11 +89,26 @@ def _along(moments: Moments, mean: np.ndarray, a: np.ndarray, alpha: float) -> P
     return apply
 
 
+def turned(moments: Moments, fit_intercept: bool) -> Moments:
+    """The same moments by their eigenvectors, where they are a matrix, so that further preconditioners need not find these."""
+    if not isinstance(moments.second, np.ndarray):
+        return moments
+    mean = moments.mean if fit_intercept else np.zeros_like(moments.mean)
+    values, vectors = _centred_spectrum(moments.second, mean)
+    return moments if vectors is None else Moments(moments.mean, Turned(values, vectors))
+
+
+def _centred_spectrum(second: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    return _spectrum(second if second.ndim == 1 else second - np.outer(mean, mean))
+
+
 def _variances(moments: Moments) -> np.ndarray:
     """Of each feature, up to the square of its mean."""
     if isinstance(moments.second, Principal):
         values, vectors, rest = moments.second
         return rest + vectors**2 @ values
+    if isinstance(moments.second, Turned):
+        return moments.second.vectors**2 @ moments.second.values
     return moments.second if moments.second.ndim == 1 else np.diag(moments.second)
 
 

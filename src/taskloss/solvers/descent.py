@@ -14,6 +14,7 @@ import numpy as np
 
 from ..progress import Progress
 from .base import Array, Interrupted, Objective, Sides, Solution, Solver, Status
+from .lasting import LastingPreconditioner
 from .pairs import USEFUL, Pairs
 from .stopping import Trend, shares
 
@@ -301,30 +302,6 @@ def _cubic(a: Array, fa: Array, da: Array, b: Array, fb: Array, db: Array) -> Ar
     return b - (b - a) * (db + w - z) / (db - da + 2 * w)
 
 
-class _Preconditioner:
-    """The objective's preconditioner, made at the start and anew after `every` iterations, then after twice as many, and so on.
-
-    Curvature changes on the way: a problem that is still not solved is worth a better guess of it. When columns leave, it is made
-    for those that stay.
-    """
-
-    def __init__(self, objective: Objective, every: int):
-        self.make = objective.preconditioner
-        self.next, self.every, self.iteration = 0, every, 0
-
-    def at(self, theta: Array, evaluations: int) -> None:
-        if self.iteration == self.next:
-            self.apply = self.make(theta, evaluations)
-            self.next = max(self.every, 2 * self.iteration)
-        self.iteration += 1
-
-    def keep(self, objective: Objective) -> None:
-        self.make, self.next = objective.preconditioner, self.iteration
-
-    def __call__(self, gradient: Array) -> Array:
-        return self.apply(gradient)
-
-
 class _Directions:
     """The direction at a point of the search, and what it remembers of the points before.
 
@@ -334,7 +311,7 @@ class _Directions:
     newton = exact = False
 
     def __init__(self, objective: Objective, every: int):
-        self.objective, self.precondition = objective, _Preconditioner(objective, every)
+        self.objective, self.precondition = objective, LastingPreconditioner(objective, every)
 
     def __call__(self, search: _Search) -> Array:
         raise NotImplementedError
@@ -342,7 +319,7 @@ class _Directions:
     def keep(self, columns: np.ndarray, objective: Objective) -> None:
         """Go on with these columns alone, whose objective this is."""
         self.objective = objective
-        self.precondition.keep(objective)
+        self.precondition.keep(columns, objective)
 
 
 class _LBFGSDirections(_Directions):
