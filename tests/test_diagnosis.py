@@ -388,7 +388,7 @@ def test_bad_input_gets_one_sentence(tmp_path):
         (lambda: tl.Recalibrated().fit(X, NAMES), "Recalibrated needs a fitted estimator, got None"),
         (lambda: tl.Recalibrated(model, "platt").fit(X, NAMES), "method must be 'auto' or one of"),
         (lambda: tl.Recalibrated(model).fit(X, NAMES[:-1]), "different lengths: 240 and 239"),
-        (lambda: tl.Recalibrated(tagger).fit(SEQUENCES, TAGS), "has moments of structures"),
+        (lambda: tl.Recalibrated(ranker).fit(X, CODES), "has moments of structures"),
         (lambda: tl.Recalibrated(model).fit(X, ["e"] * 240), "Unknown label 'e'"),
         (lambda: tl.Recalibrated(model).predict(X), "not fitted"),
         (lambda: found.to_html(3), "path must be a path"),
