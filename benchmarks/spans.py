@@ -1,4 +1,4 @@
-"""Spans with their probabilities on CoNLL-2000 chunking: python -m benchmarks.spans [speed] [reliability] [precision] [--sentences N].
+"""Spans with their probabilities on CoNLL-2000 chunking: python -m benchmarks.spans [speed] [reliability] [precision] [tags] [--sentences N].
 
 Taggers are fitted to the training sentences (features as in benchmarks.sequences), with alpha 1 / n, which is CRFsuite's c2 of one half, and with
 twice that; as they are, and recalibrated by a map that is fitted to the last fifth of the sentences for a fit to the first four, method="auto". The map is used with that fit, and with
@@ -27,9 +27,10 @@ from taskloss.parallel import Executor
 from taskloss.polytopes._max_product import maximise
 from taskloss.polytopes._spans import likely_spans
 from taskloss.polytopes._sum_product import cell_marginals
+from taskloss.wrapped import innermost
 
 from .common import RESULTS, one_thread, write_table
-from .datasets.sequences import chunks, conll2000
+from .datasets.sequences import chunks, conll2000, ud_ewt
 from .sequences import first
 
 REST = (
@@ -142,7 +143,8 @@ class Measured(NamedTuple):
     which: str
     map: str
     counts: Counts
-    log_loss: float
+    quality: float  # F of spans above one half, or the share of tags that are right
+    log_loss: float  # of tags
     precision: list[tuple[Any, ...]]
 
 
@@ -164,72 +166,83 @@ def measure(c: int, sentences: int | None, precise: bool) -> list[Measured]:
     }
     out = []
     for (rows, how), model in models.items():
-        X = tl.Packed(*(model.estimator_ if how != "as it is" else model).reader_.read(split.X_test))
+        X = tl.Packed(*innermost(model)[0].reader_.read(split.X_test))
         counts = Counts(model.predict_spans(X, threshold=float(BINS[0])), gold)
-        fitted = "-" if how == "as it is" else f"{model.method_}, {model.map_.nodes:.3f}"
-        promised = (
-            precision(model, X, gold, split.y_test, how == "as it is") if precise and rows == "all sentences" else []
-        )
-        out.append(Measured(f"{c} / n", f"{rows}, {how}", fitted, counts, log_loss(model, X, split.y_test), promised))
+        controlled = how == "as it is"
+        promised = precision(model, X, gold, split.y_test, controlled) if precise and rows == "all sentences" else []
+        quality, cost = f_measure(counts), log_loss(model.predict_proba(X), model.classes_, split.y_test)
+        out.append(Measured(f"{c} / n", f"{rows}, {how}", described(model), counts, quality, cost, promised))
     return out
 
 
-def log_loss(model: Any, X: tl.Packed, y: list[list[str]]) -> float:
+def measure_tags(c: int, sentences: int | None) -> list[Measured]:
+    """The same for the probability of each tag at each position of UD English EWT."""
+    one_thread()
+    split = first(ud_ewt(), sentences)
+    n = len(split.X)
+    held = np.arange(n) * 100 // n % 5 == 4
+    cuts = [(np.flatnonzero(~held), np.flatnonzero(held))]
+    crossed = tl.Recalibrated(tl.SequenceTagger(alpha=c / n, tol=1e-5), cv=cuts).fit(split.X, split.y)
+    X = tl.Packed(*innermost(crossed)[0].reader_.read(split.X_test))
+    out = []
+    for how, model in (("as it is", crossed.estimator_), ("recalibrated", crossed)):
+        laws = model.predict_proba(X)
+        truth = np.array(list(itertools.chain.from_iterable(split.y_test)))
+        counts = TagCounts(laws, model.classes_, truth, X.offsets)
+        right = float((model.classes_[laws.argmax(1)] == truth).mean())
+        cost = log_loss(laws, model.classes_, split.y_test)
+        out.append(Measured(f"{c} / n", f"all sentences, {how}", described(model), counts, right, cost, []))
+    return out
+
+
+def described(model: Any) -> str:
+    """The map of a recalibrated tagger."""
+    return f"{model.method_}, {model.map_.nodes:.3f}" if isinstance(model, tl.Recalibrated) else "-"
+
+
+def log_loss(laws: np.ndarray, classes: np.ndarray, y: list[list[str]]) -> float:
     """The mean of -log p over tags: of the true one at its position."""
-    laws = model.predict_proba(X)
-    place = {tag: code for code, tag in enumerate(model.classes_.tolist())}
+    place = {tag: code for code, tag in enumerate(classes.tolist())}
     codes = np.array([place.get(tag, -1) for tag in itertools.chain.from_iterable(y)])
     p = np.where(codes >= 0, laws[np.arange(len(codes)), codes], 0.0)
     return float(-np.log(np.maximum(p, 1e-12)).mean())
+
+
+def f_measure(counts: Counts) -> float:
+    """F of spans above one half."""
+    p, recall = counts.at(0.5)
+    return 2 * p * recall / (p + recall)
 
 
 def main(parts: list[str], sentences: int | None = None) -> None:
     if "speed" in parts:
         split = first(conll2000(), sentences)
         speed(tl.SequenceTagger(alpha=1 / len(split.X), tol=1e-5).fit(split.X, split.y), split.X_test)
-    if "reliability" in parts or "precision" in parts:
-        with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(2) as pool:
+        if "reliability" in parts or "precision" in parts:
             jobs = [pool.submit(measure, c, sentences, "precision" in parts) for c in (1, 2)]
             found = [one for job in jobs for one in job.result()]
-        if "reliability" in parts:
-            tables(found)
-        if "precision" in parts:
-            precision_table(found)
+            if "reliability" in parts:
+                tables(found)
+            if "precision" in parts:
+                precision_table(found)
+        if "tags" in parts:
+            jobs = [pool.submit(measure_tags, c, sentences) for c in (1, 2)]
+            tag_table([one for job in jobs for one in job.result()])
 
 
 def tables(found: list[Measured]) -> None:
     """Reliability by bins and in sum, with a picture."""
     bins = {(one.alpha, one.which): reliability(one.counts) for one in found}
+    whole = {(alpha, which.split(", ")[1]): these for (alpha, which), these in bins.items() if which.startswith("all")}
     note = " ".join((__doc__ or "").split("\n\n", 1)[1].split())
-    rows, summary = [], []
-    for one in found:
-        these = bins[one.alpha, one.which]
-        for b, (bin_, ends) in enumerate(zip(these, itertools.pairwise(BINS), strict=True)):
-            if one.which.startswith("all"):
-                intervals = ("{:.3f} to {:.3f}".format(*pair) for pair in (bin_.wilson, bin_.sentences))
-                said = ("yes" if inside else "no" for inside in bin_.within())
-                how = "as it is" if b >= 0 and one.map == "-" else "recalibrated"
-                label = f"{ends[0]:.2f} to {ends[1]:.2f}"
-                rows.append(
-                    (one.alpha, how, label, bin_.count, f"{bin_.mean:.3f}", f"{bin_.right:.3f}", *intervals, *said)
-                )
-        out = [12 - sum(column) for column in zip(*(bin_.within() for bin_ in these), strict=True)]
-        most = max(abs(bin_.right - bin_.mean) for bin_ in these)
-        mean = np.average([abs(bin_.right - bin_.mean) for bin_ in these], weights=[bin_.count for bin_ in these])
-        p, recall = one.counts.at(0.5)
-        f1 = 2 * p * recall / (p + recall)
-        summary.append(
-            (
-                one.alpha,
-                one.which,
-                one.map,
-                *out,
-                f"{100 * most:.1f}",
-                f"{100 * mean:.2f}",
-                f"{f1:.4f}",
-                f"{one.log_loss:.4f}",
-            )
-        )
+    rows = []
+    for key, these in whole.items():
+        for bin_, ends in zip(these, itertools.pairwise(BINS), strict=True):
+            intervals = ("{:.3f} to {:.3f}".format(*pair) for pair in (bin_.wilson, bin_.sentences))
+            numbers = (bin_.count, f"{bin_.mean:.3f}", f"{bin_.right:.3f}")
+            said = ("yes" if inside else "no" for inside in bin_.within())
+            rows.append((*key, f"{ends[0]:.2f} to {ends[1]:.2f}", *numbers, *intervals, *said))
     header = [
         "alpha",
         "tagger",
@@ -240,24 +253,41 @@ def tables(found: list[Measured]) -> None:
         "Wilson",
         "over sentences",
     ]
-    write_table(
-        "spans",
-        "Spans of CoNLL-2000: reliability",
-        [*header, "within Wilson's", "within that over sentences"],
-        rows,
-        [],
-        note,
+    header += ["within Wilson's", "within that over sentences"]
+    write_table("spans", "Spans of CoNLL-2000: reliability", header, rows, [], note)
+    title = "Spans of CoNLL-2000: taggers recalibrated"
+    write_table("spans_recalibrated", title, *summary(found, list(bins.values()), "F above one half"), [], note)
+    draw(whole)
+
+
+def tag_table(found: list[Measured]) -> None:
+    """The reliability of the probabilities of tags, in sum."""
+    note = (
+        "The probability of each tag at each position of the test sentences, where it is 0.05 or more, in the bins of benchmarks.spans and by its intervals; taggers, "
+        "penalties and maps as there. Of 100 runs of consecutive training sentences every fifth is held out for the map, since the corpus is sorted by genre. "
+        "Nothing was chosen on these data."
     )
+    parts = summary(found, [reliability(one.counts) for one in found], "tags that are right")
+    write_table("spans_tags", "Tags of UD English EWT: taggers recalibrated", *parts, [], note)
+
+
+def summary(found: list[Measured], bins: list[list[Bin]], quality: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """A header, and a row for each model."""
+    rows = []
+    for one, these in zip(found, bins, strict=True):
+        out = [len(these) - sum(column) for column in zip(*(bin_.within() for bin_ in these), strict=True)]
+        away = np.array([abs(bin_.right - bin_.mean) for bin_ in these])
+        mean = np.average(away, weights=[bin_.count for bin_ in these])
+        numbers = (f"{100 * away.max():.1f}", f"{100 * mean:.2f}", f"{one.quality:.4f}", f"{one.log_loss:.4f}")
+        rows.append((one.alpha, one.which, one.map, *out, *numbers))
     header = [
         "alpha",
         "tagger",
-        "map and its factor of scores",
+        "map and its factor of node scores",
         "bins of 12 outside Wilson's interval",
         "outside that over sentences",
     ]
-    header += ["largest deviation, points", "mean deviation, points", "F above one half", "log-loss of tags"]
-    write_table("spans_recalibrated", "Spans of CoNLL-2000: taggers recalibrated", header, summary, [], note)
-    draw({key: these for key, these in bins.items() if key[1].startswith("all")})
+    return [*header, "largest deviation, points", "mean deviation, points", quality, "log-loss of tags"], rows
 
 
 def precision(
@@ -337,6 +367,16 @@ class Counts:
         return float(self.right[kept].mean()), float(self.right[kept].sum() / self.true[some].sum())
 
 
+class TagCounts(Counts):
+    """Probabilities of tags, and whether they are right."""
+
+    def __init__(self, laws: np.ndarray, classes: np.ndarray, truth: np.ndarray, offsets: np.ndarray):
+        position, tag = np.nonzero(laws >= BINS[0])
+        self.row = np.searchsorted(offsets, position, side="right") - 1
+        self.p, self.right = laws[position, tag], classes[tag] == truth[position]
+        self.true = np.diff(offsets)
+
+
 def draw(found: dict[tuple[str, str], list[Bin]]) -> None:
     import matplotlib
 
@@ -351,7 +391,7 @@ def draw(found: dict[tuple[str, str], list[Bin]]) -> None:
             x, y = np.array([(bin_.mean, bin_.right) for bin_ in found[alpha, which]]).T
             low, high = np.array([bin_.sentences for bin_ in found[alpha, which]]).T
             bars = ax.errorbar(x, y, yerr=[y - low, high - y], fmt="os"[j], ms=4, lw=1, color=f"C{j}")
-            bars.set_label(which.removeprefix("all sentences, "))
+            bars.set_label(which)
         ax.set(xlabel="probability of the span", title=f"alpha {alpha}", xlim=(0, 1.02), ylim=(0, 1.02))
         ax.legend(frameon=False)
     axes[0].set_ylabel("share that is right")
@@ -361,7 +401,7 @@ def draw(found: dict[tuple[str, str], list[Bin]]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", help="speed, reliability, precision; none for all")
+    parser.add_argument("parts", nargs="*", help="speed, reliability, precision, tags; none for all")
     parser.add_argument("--sentences", type=int)
     options = parser.parse_args()
-    main(options.parts or ["speed", "reliability", "precision"], options.sentences)
+    main(options.parts or ["speed", "reliability", "precision", "tags"], options.sentences)

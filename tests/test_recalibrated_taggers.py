@@ -59,7 +59,7 @@ def scored_examples(rng, sizes=(1, 3, 2, 4), k=3, scale=1.0, shared=True, weight
         codes.append(rows[rng.choice(len(rows), p=np.exp(score - logsumexp(score)))])
     weights = np.full(len(sizes), 1 / len(sizes)) if weights is None else weights
     risk = Forests(MaxEntropy(), forest, np.concatenate(codes), weights, k, part=True)
-    return Scored(risk, NodeEdgeScores(nodes, edges), np.arange(k))
+    return Scored(risk, NodeEdgeScores(nodes, edges), np.arange(k), k)
 
 
 def enumerated(nodes, edges, forest, i, scale=1.0):
@@ -241,7 +241,22 @@ def test_trees_pipelines_missing_labels_and_what_is_forbidden(data):
 
 
 @pytest.mark.parametrize(
-    "bad", ["method", "surrogate", "one", "empty", "lengths", "label", "forbidden", "prior", "cv", "frozen", "spans"]
+    "bad",
+    [
+        "method",
+        "surrogate",
+        "one",
+        "held",
+        "empty",
+        "lengths",
+        "label",
+        "forbidden",
+        "tuned",
+        "prior",
+        "cv",
+        "frozen",
+        "spans",
+    ],
 )
 def test_what_cannot_be_is_refused(bad, data, tagger):
     from sklearn.frozen import FrozenEstimator
@@ -259,10 +274,18 @@ def test_what_cannot_be_is_refused(bad, data, tagger):
             "fits moments and no law over whole labellings: to recalibrate it",
         ),
         "one": (lambda: tl.Recalibrated(tagger).fit(X[:1], y[:1]), "at least two examples, and X has 1"),
+        "held": (
+            lambda: tl.Recalibrated(tagger, cv=[(np.arange(29), np.arange(29, 30))]).fit(X, y),
+            "at least two examples that are held out",
+        ),
         "empty": (lambda: tl.Recalibrated(tagger).fit([], []), "at least two examples, and X has 0"),
         "lengths": (lambda: tl.Recalibrated(tagger).fit(X, y[:-1]), "different lengths: 30 and 29"),
         "label": (lambda: tl.Recalibrated(tagger).fit([X[0]] * 2, [["new"] * len(X[0])] * 2), "Unknown label 'new'"),
         "forbidden": (lambda: tl.Recalibrated(strict).fit([X[0]] * 2, [["I-x"] * len(X[0])] * 2), "forbidden|never"),
+        "tuned": (
+            lambda: tl.Recalibrated(tl.TunedDecisionCV(tagger, tl.metrics.EntityF(), cv="prefit").fit(X, y)).fit(X, y),
+            "Recalibrate the tagger, and tune the decisions",
+        ),
         "prior": (
             lambda: tl.Recalibrated(tagger).fit(X, y).predict(X, class_prior=[1, 1, 1]),
             "a tagger predicts sequences",

@@ -10,17 +10,20 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import indexable
 
 from .._checks import check_hyperparameters, check_lengths
+from ..data.sequences import Packed
 from ..data.weights import example_weights
 from ..decisions import moments_of
 from ..metrics.examples import rows_of
 from ..objectives import rescaling
 from ..recalibration import METHODS, choose, folds_of, from_laws, laws_of
+from ..wrapped import innermost
 from .base import Decoder
 from .folds import count, refitted, splits, take
 from .labelling import Labeller
 from .lazily import refuse_collections
 from .rescaled import of_tagger, or_tagger, scored, tagger_of
 from .sequence import SequenceTagger
+from .tuned import TunedDecisionCV
 
 
 class Held(NamedTuple):
@@ -63,7 +66,7 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
 
     A tagger's map acts on the scores of its conditional random field, which leaves it one: marginals, spans, the likeliest labellings, samples
     and decisions for any loss are those of one law, exact and in accord with each other, and a temperature leaves the order of whole
-    labellings as it is. Finding it is a convex problem. A function of each marginal, as "isotonic" is, has no such law, and is not for taggers.
+    labellings as it is. Finding it is a convex problem where no label is missing. A function of each marginal, as "isotonic" is, has no such law, and is not for taggers.
 
     Examples that are much alike, as sentences of one document, belong in one fold: the map is else fitted to examples that are easier
     than those to come. Folds are consecutive where labels are not single ones, and `groups` in `fit` are kept together by a splitter such as GroupKFold.
@@ -127,6 +130,11 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
             raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
         if self.estimator is None or not hasattr(self.estimator, "predict"):
             raise ValueError(f"Recalibrated needs {'a fitted' if prefit else 'an'} estimator, got {self.estimator!r}.")
+        face = innermost(self.estimator)[0]
+        if isinstance(face, TunedDecisionCV) and tagger_of(face.estimator) is not None:
+            raise ValueError(
+                "Recalibrate the tagger, and tune the decisions of that: TunedDecisionCV(Recalibrated(tagger, cv=5), metric)."
+            )
         if not prefit and isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 "cv fits the estimator to each fold's examples, and a FrozenEstimator is not fitted again: use cv='prefit'."
@@ -139,6 +147,8 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
         self, X: Any, y: Any, weights: np.ndarray | None, groups: Any, parents: Any
     ) -> tuple[Any, list[Held]]:
         """The estimator fitted to all examples, and for each fold a fit to the others."""
+        if isinstance(X, Packed) and parents is not None:
+            X, parents = Packed(X.rows, X.offsets, parents), None
         X, y = indexable(X)[0], indexable(y)[0]
 
         def some(rows: np.ndarray) -> tuple[Any, Any, np.ndarray | None, Any]:
@@ -192,6 +202,11 @@ class Recalibrated(MetaEstimatorMixin, Decoder):
         face = tagger_of(model)
         loss = face._loss_for(self.loss)
         parts = [scored(part.model, part.X, part.y, part.weights, part.parents, face.labels_) for part in held]
+        parts = [part for part in parts if part.risk.n_examples]
+        if sum(part.risk.n_examples for part in parts) < 2:
+            raise ValueError(
+                "A map is fitted to at least two examples that are held out, with labels that a fit has seen."
+            )
         parts = rescaling.split(parts[0]) if len(parts) == 1 else parts
         method = rescaling.choose(parts) if self.method == "auto" else self.method
         fitted = rescaling.rescale(method, parts)

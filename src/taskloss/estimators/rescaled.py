@@ -39,7 +39,8 @@ def scored(model: Any, X: Any, y: Any, weights: np.ndarray, parents: Any, labels
     )
     check_transitions(face.limits_, forest, codes, face.classes_)
     risk = Forests(face.surrogate_, forest, codes, weights, face.labels_.size, face.limits_, part=True)
-    found = Scored(risk, face._free_scores(examples.inputs), codes_of(face.classes_, labels.classes, "label"))
+    states = codes_of(face.classes_, labels.classes, "label")
+    found = Scored(risk, face._free_scores(examples.inputs), states, labels.size)
     unseen = np.unique(forest.tree_of[(codes < 0) & (whole >= 0)])
     return found.take(np.setdiff1d(np.arange(len(forest)), unseen)) if len(unseen) else found
 

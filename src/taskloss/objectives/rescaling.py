@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ from ..parallel import Executor
 from .forests import Forests
 
 _PENALTY = 1e-3  # on |(a - 1, c - 1, b)|^2 / 2, which keeps the map finite where few examples speak
-_FACTORS = (np.exp(-5.0), np.exp(5.0))
+_FACTORS = np.exp([-5.0, 5.0])  # held-out examples that are all right would have no end
 _PARTS = 5  # among which examples are cross-fitted
+METHODS = ("none", "temperature", "vector")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +35,15 @@ class Rescaling:
 
 
 class Scored(NamedTuple):
-    """Labelled examples with their scores, before a surrogate's limits, and the places of their states among those of all parts."""
+    """Labelled examples with their scores, before anything is forbidden; the places of their states among all, and how many these are."""
 
     risk: Forests
     scores: NodeEdgeScores
     states: np.ndarray
+    n_states: int
 
-    def take(self, examples: np.ndarray) -> Scored:
-        return Scored(self.risk.take(examples), self.risk.view(self.scores, examples), self.states)
+    def take(self, examples: slice | np.ndarray) -> Scored:
+        return self._replace(risk=self.risk.take(examples), scores=self.risk.view(self.scores, examples))
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The risk of rescaled scores as a function of theta = (a, c, b)."""
@@ -55,11 +57,11 @@ class Scored(NamedTuple):
         return float(value[0]), gradient
 
 
-def split(scored: Scored, random_state: int = 0) -> list[Scored]:
-    """The examples in a few parts, drawn at random."""
+def split(scored: Scored) -> list[Scored]:
+    """The examples in a few parts, each of consecutive ones, which are often alike."""
     n = scored.risk.n_examples
-    order = np.random.default_rng(random_state).permutation(n)
-    return [scored.take(np.sort(order[start::_PARTS])) for start in range(min(_PARTS, n))]
+    count = min(_PARTS, n)
+    return [scored.take(slice(i * n // count, (i + 1) * n // count)) for i in range(count)]
 
 
 def rescale(method: str, parts: Sequence[Scored]) -> Rescaling:
@@ -68,7 +70,8 @@ def rescale(method: str, parts: Sequence[Scored]) -> Rescaling:
     "temperature": a = c, b = 0. "vector": all of them, penalised by 1e-3 (|(a, c) - 1|^2 + |b|^2) / 2. Either is a convex
     problem, as log p is concave in the scores and these are linear in (a, c, b).
     """
-    return _as_map(method, _fit(method, parts))
+    theta = _fit(method, parts)
+    return Rescaling(float(theta[0]), float(theta[1]), theta[2:] if method == "vector" else 0.0)
 
 
 def choose(parts: Sequence[Scored]) -> str:
@@ -79,52 +82,28 @@ def choose(parts: Sequence[Scored]) -> str:
 def cross_fitted(method: str, parts: Sequence[Scored]) -> float:
     """The log-loss of rescaled scores, each part rescaled by the map that the others give."""
     start, total = _fit(method, parts), 0.0
-    for part in parts:
-        rest = [other for other in parts if other is not part]
-        theta = _fit(method, rest, start) if sum(other.risk.weights.sum() for other in rest) > 0 else _full(parts)
+    for i, part in enumerate(parts):
+        theta = _fit(method, [*parts[:i], *parts[i + 1 :]], start)
         total += part.value_and_gradient(theta)[0]
     return total
 
 
-def _full(parts: Sequence[Scored]) -> np.ndarray:
-    """(a, c, b) of the identity."""
-    return np.concatenate([np.ones(2), np.zeros(1 + max(int(part.states.max()) for part in parts))])
-
-
-def _none(size: int) -> np.ndarray:
-    return np.zeros((size, 0))
-
-
-def _temperature(size: int) -> np.ndarray:
-    return (np.arange(size) < 2).astype(float)[:, None]
-
-
-# What is free of (a, c, b): its departure from the identity is a column space, a column for each number that is fitted.
-METHODS: dict[str, Callable[[int], np.ndarray]] = {"none": _none, "temperature": _temperature, "vector": np.eye}
-
-
-def _as_map(method: str, theta: np.ndarray) -> Rescaling:
-    a, c, b = float(theta[0]), float(theta[1]), theta[2:]
-    return Rescaling(a, c, b if method == "vector" else 0.0)
-
-
 def _fit(method: str, parts: Sequence[Scored], start: np.ndarray | None = None) -> np.ndarray:
-    """(a, c, b) of least risk."""
-    one = _full(parts)
-    free = METHODS[method](len(one))
-    if not free.shape[1]:
-        return one
+    """(a, c, b) of least risk, that of the identity where no example counts."""
+    one = np.concatenate([np.ones(2), np.zeros(parts[0].n_states)])
     total = sum(part.risk.weights.sum() for part in parts)
-    penalty = _PENALTY if method == "vector" else 0.0
+    if method == "none" or not total > 0:
+        return one
+    shared = method == "temperature"
+    free = np.repeat([1.0, 0.0], [2, len(one) - 2])[:, None] if shared else np.eye(len(one))  # a column for each number
+    penalty = 0.0 if shared else _PENALTY
 
     def value(step: np.ndarray) -> tuple[float, np.ndarray]:
-        theta = one + free @ step
-        found = [part.value_and_gradient(theta) for part in parts]
+        found = [part.value_and_gradient(one + free @ step) for part in parts]
         risk, gradient = (sum(values) / total for values in zip(*found, strict=True))
         return risk + penalty * step @ step / 2, free.T @ gradient + penalty * step
 
-    factors = [(low - 1, high - 1) for low, high in [_FACTORS] * min(2, free.shape[1])]
-    bounds = factors + [(None, None)] * (free.shape[1] - len(factors))
-    begin = np.zeros(free.shape[1]) if start is None else np.linalg.lstsq(free, start - one, rcond=None)[0]
-    found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13, "gtol": 1e-7})
+    begin = np.zeros(free.shape[1]) if start is None else free.T @ (start - one) / free.sum(0)
+    bounds = [_FACTORS - 1] * (1 if shared else 2) + [(-np.inf, np.inf)] * (0 if shared else len(one) - 2)
+    found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-11, "gtol": 1e-7})
     return one + free @ found.x
