@@ -209,7 +209,7 @@ def log_loss(laws: np.ndarray, classes: np.ndarray, y: list[list[str]]) -> float
 
 
 def f_measure(counts: Counts) -> float:
-    """F of spans above one half."""
+    """F of those spans that are above one half."""
     p, recall = counts.at(0.5)
     return 2 * p * recall / (p + recall)
 
@@ -256,7 +256,7 @@ def tables(found: list[Measured]) -> None:
     header += ["within Wilson's", "within that over sentences"]
     write_table("spans", "Spans of CoNLL-2000: reliability", header, rows, [], note)
     title = "Spans of CoNLL-2000: taggers recalibrated"
-    write_table("spans_recalibrated", title, *summary(found, list(bins.values()), "F above one half"), [], note)
+    write_table("spans_recalibrated", title, *summary(found, list(bins.values()), "F of those above one half"), [], note)
     draw(whole)
 
 
