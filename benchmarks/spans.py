@@ -256,7 +256,9 @@ def tables(found: list[Measured]) -> None:
     header += ["within Wilson's", "within that over sentences"]
     write_table("spans", "Spans of CoNLL-2000: reliability", header, rows, [], note)
     title = "Spans of CoNLL-2000: taggers recalibrated"
-    write_table("spans_recalibrated", title, *summary(found, list(bins.values()), "F of those above one half"), [], note)
+    write_table(
+        "spans_recalibrated", title, *summary(found, list(bins.values()), "F of those above one half"), [], note
+    )
     draw(whole)
 
 
