@@ -65,6 +65,11 @@ CASES = {
     "tagger": (tl.SequenceTagger(), (SEQUENCES, TAGS), SEQUENCES),
     "tagger of mappings": (tl.SequenceTagger(transition_features="all"), (MAPPINGS, [["A", "B"]] * 5), MAPPINGS),
     "tree tagger": (tl.TreeTagger(), (TREES, TAGS), TREES),
+    "recalibrated tagger": (
+        tl.Recalibrated(FrozenEstimator(tl.SequenceTagger().fit(SEQUENCES, TAGS)), "vector"),
+        (SEQUENCES, TAGS),
+        SEQUENCES,
+    ),
     "ranker": (tl.Ranker(), (X, CODES, GROUPS), X),
     "matcher": (tl.Matcher(), (TABLES, MATCHINGS), TABLES),
 }

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
@@ -128,6 +129,51 @@ def test_the_recalibrated_loss_is_the_one_foretold(kind):
 
 
 # -- laws of the recalibrations ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "isotonic", "auto"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_map_of_out_of_fold_moments_is_that_of_such_moments_given(method, weighted):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 2))
+    y = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 0] + rng.normal(size=300)) + 1, 0, 2).astype(int)]
+    w = rng.integers(1, 4, 300).astype(float) if weighted else None
+    folds = [(np.arange(300) % 3 != k, np.arange(300) % 3 == k) for k in range(3)]
+    splits = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in folds]
+    model = tl.CostSensitiveClassifier([[0, 1, 5], [1, 0, 1], [2, 1, 0]], alpha=1e-3)
+    found = tl.Recalibrated(model, method, cv=splits).fit(X, y, w)
+    out, rows = [], np.concatenate([test for _, test in splits])
+    for train, test in splits:
+        part = clone(model).fit(X[train], y[train], None if w is None else w[train])
+        out.append(part.predict_proba(X[test]))
+
+    class Given:  # a model whose inputs are its probabilities
+        classes_ = found.classes_
+
+        def predict(self, X):
+            return self.classes_[X.argmax(1)]
+
+        predict_proba = staticmethod(lambda X: X)
+
+    given = tl.Recalibrated(Given(), method).fit(np.concatenate(out), y[rows], None if w is None else w[rows])
+    assert found.method_ == given.method_
+    p = clone(model).fit(X, y, w).predict_proba(X)
+    np.testing.assert_allclose(found.predict_proba(X), given.predict_proba(p), atol=1e-9)
+
+
+def test_folds_of_label_sets_and_labels_that_a_fold_lacks():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(120, 2))
+    sets = [
+        {"x"} | ({"y"} if a > 0 else set()) | ({"z"} if b > 0.5 else set()) for a, b in X + rng.normal(size=X.shape)
+    ]
+    for loss in ("hamming", tl.losses.FBeta()):
+        found = tl.Recalibrated(tl.MultilabelClassifier(loss), "temperature", cv=3).fit(X, sets)
+        assert found.predict_proba(X).shape == (120, 3)
+    y = np.where(X[:, 0] > 0, "a", "b").astype(object)
+    y[5] = "rare"
+    with pytest.raises(ValueError, match="A fold's fit has seen no example of 'rare'"):
+        tl.Recalibrated(tl.CostSensitiveClassifier(), cv=[(np.arange(60, 120), np.arange(60))]).fit(X, y)
 
 
 def test_recalibrations_are_what_they_say():
@@ -388,7 +434,7 @@ def test_bad_input_gets_one_sentence(tmp_path):
         (lambda: tl.Recalibrated().fit(X, NAMES), "Recalibrated needs a fitted estimator, got None"),
         (lambda: tl.Recalibrated(model, "platt").fit(X, NAMES), "method must be 'auto' or one of"),
         (lambda: tl.Recalibrated(model).fit(X, NAMES[:-1]), "different lengths: 240 and 239"),
-        (lambda: tl.Recalibrated(tagger).fit(SEQUENCES, TAGS), "has moments of structures"),
+        (lambda: tl.Recalibrated(ranker).fit(X, CODES), "has moments of structures"),
         (lambda: tl.Recalibrated(model).fit(X, ["e"] * 240), "Unknown label 'e'"),
         (lambda: tl.Recalibrated(model).predict(X), "not fitted"),
         (lambda: found.to_html(3), "path must be a path"),

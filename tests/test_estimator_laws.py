@@ -202,7 +202,7 @@ def forms(inputs):
 def test_the_form_of_inputs_does_not_matter(name):
     estimator, (X, *rest), inputs = CASES[name]
     for form, other in forms(X).items():
-        if name == "recalibrated" and form == "frame":
+        if name.startswith("recalibrated") and "frame" in form:
             continue  # the model inside was fitted to arrays, and warns
         model = clone(estimator).fit(other, *rest)
         found = [getattr(model, m)(forms(inputs)[form]) for m in methods(name)]

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 def innermost(model: Any) -> tuple[Any, list[Any]]:
     """The estimator that decides for a fitted model, and the steps that X goes through before it.
 
-    It is the best of a search, the last step of a pipeline, what a FrozenEstimator holds, or the model itself.
+    It is the best of a search, the last step of a pipeline, what a FrozenEstimator holds, a tagger that is recalibrated, or the model itself.
     """
     before: list[Any] = []
     while True:
@@ -21,5 +21,7 @@ def innermost(model: Any) -> tuple[Any, list[Any]]:
             model = model.steps[-1][1]
         elif isinstance(model, FrozenEstimator):
             model = model.estimator
+        elif hasattr(model, "_recalibrated_tagger"):
+            return model._recalibrated_tagger, before + innermost(model.estimator_)[1]
         else:
             return model, before

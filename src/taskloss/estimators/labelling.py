@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,6 +16,7 @@ from ..losses.base import Loss
 from ..losses.sequence import SequenceLoss
 from ..model_files import Portable
 from ..objectives.over_forests import over_forests
+from ..objectives.rescaling import Rescaling
 from ..parallel import Executor
 from ..polytopes._forest import Forest, Limits
 from ..polytopes._max_product import k_best
@@ -63,6 +64,7 @@ class Labeller(Shown, Portable, BaseEstimator):
     limits_: Limits
     hypothesis_: Structured
     theta_: Any
+    _rescalings: tuple[Rescaling, ...] = ()  # of the fitted scores, one after the other, where the law is recalibrated
 
     def _forest(self, X: Any, offsets: np.ndarray, parents: Any) -> tuple[Forest, Any]:
         """The shape of the examples, and the user's node at each packed place."""
@@ -303,15 +305,31 @@ class Labeller(Shown, Portable, BaseEstimator):
         return executor.map(run, forest.blocks(rows))
 
     def _scores(self, inputs: ForestRows) -> tuple[np.ndarray, np.ndarray]:
-        v = self.hypothesis_.predict(self.theta_, inputs)
+        v = self._free_scores(inputs)
         return self.limits_.apply(inputs.forest, v.nodes, v.edges)
 
+    def _free_scores(self, inputs: ForestRows) -> NodeEdgeScores:
+        """The scores before anything is forbidden."""
+        v = self.hypothesis_.predict(self.theta_, inputs)
+        for rescaling in self._rescalings:
+            v = rescaling(v)
+        return v
+
     def _law_scores(self, examples: Examples) -> tuple[Forest, np.ndarray, np.ndarray]:
+        self._check_law("for samples and the likeliest ones")
+        return examples.forest, *self._scores(examples.inputs)
+
+    def _check_law(self, purpose: str) -> None:
         if not self._inference.exponential:
             raise ValueError(
-                f"{self.surrogate_!r} fits moments and no law over whole labellings: for samples and the likeliest ones use surrogate='auto'."
+                f"{self.surrogate_!r} fits moments and no law over whole labellings: {purpose} use surrogate='auto'."
             )
-        return examples.forest, *self._scores(examples.inputs)
+
+    def _rescaled(self, rescaling: Rescaling, loss: SequenceLoss) -> Self:
+        """The same fit with its scores rescaled, and this loss in the place of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _rescalings=(*self._rescalings, rescaling), loss_=loss)
+        return other
 
     def _labellings(self, examples: Examples, states: np.ndarray) -> list[np.ndarray]:
         nodes = examples.arrange(states.T)
@@ -330,6 +348,12 @@ def sequence_loss(spec: Any, labels: SequenceLabels) -> SequenceLoss:
             f"{loss!r} is no loss on sequences: use ChainHamming, ChainCost or SequenceZeroOne, or another estimator."
         )
     return loss.bind_names(labels.classes).bind(labels.size)
+
+
+def no_priors(*given: Any) -> None:
+    """Refuse shares of labels, where labels are not single ones."""
+    if any(prior is not None for prior in given):
+        raise ValueError("class_prior and train_prior are shares of labels, and a tagger predicts sequences of them.")
 
 
 def _paid(forest: Forest, z: np.ndarray, prices: np.ndarray) -> np.ndarray:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit, check_cv
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_hyperparameters
-from .._checks import check_lengths, count_examples, said_of
-from ..data.sequences import Packed
+from .._checks import check_lengths
 from ..data.weights import example_weights
 from ..decisions import find
 from ..metrics.base import Metric, MetricScorer
@@ -20,9 +18,9 @@ from ..metrics.examples import rows_of
 from ..metrics.search import choose
 from .base import Decoder
 from .deciding import task_for
+from .folds import FOLDS, count, refitted, splits, take
+from .labelling import no_priors
 from .lazily import lazily, lazily_scored, refuse_collections
-
-_FOLDS = 5
 
 
 class TunedDecisionCV(MetaEstimatorMixin, Decoder):
@@ -108,39 +106,43 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         if self.estimator is None or not hasattr(self.estimator, "fit"):
             raise ValueError(f"TunedDecisionCV needs an estimator, got {self.estimator!r}.")
         y = rows_of(X, y)
-        check_lengths(_count(X), y)
+        check_lengths(count(X), y)
         X, y = indexable(X)[0], indexable(y)[0]
         prefit = isinstance(self.cv, str)
         if prefit and self.cv != "prefit":
             raise ValueError(f"cv must be folds, a share that is held out, or 'prefit', got {self.cv!r}.")
-        weights = None if sample_weight is None else example_weights(sample_weight, _count(X))
-        if _count(X) < 2:
+        weights = None if sample_weight is None else example_weights(sample_weight, count(X))
+        if count(X) < 2:
             raise ValueError(
-                f"Decisions are tuned on examples that are held out: at least two examples are needed, and X has n_samples = {_count(X)}."
+                f"Decisions are tuned on examples that are held out: at least two examples are needed, and X has n_samples = {count(X)}."
             )
         if prefit:
             model = self.estimator
             check_is_fitted(model)
         else:
-            model = _fitted(self.estimator, X, y, weights)
+            model = refitted(self.estimator, X, y, weights)
         task = task_for(find(model, X)[0], y, metric, self.order)
-        parts = [(np.arange(0), np.arange(_count(X)))] if prefit else self._parts(task.strata(y), _count(X), groups)
+        parts = (
+            [(np.arange(0), np.arange(count(X)))]
+            if prefit
+            else splits(self.cv, count(X), task.strata(y), groups, self.random_state)
+        )
         found, held = [], []
         for train, test in parts:
             if not prefit:
                 part = None if weights is None else weights[train]
-                some = _fitted(self.estimator, _take(X, train), _take(y, train), part)
-            found.append(task.moments(model if prefit else some, _take(X, test)))
+                some = refitted(self.estimator, take(X, train), take(y, train), part)
+            found.append(task.moments(model if prefit else some, take(X, test)))
             held.append(test)
         rows = np.concatenate(held)
         if not len(rows):
             raise ValueError("No example is held out: there is nothing to tune decisions on.")
-        y_held, held_weights = _take(y, rows), np.ones(len(rows)) if weights is None else weights[rows]
+        y_held, held_weights = take(y, rows), np.ones(len(rows)) if weights is None else weights[rows]
         # An example of weight zero says nothing, and a fold of them has no measure.
         counts = np.flatnonzero(held_weights > 0)
         folds = np.repeat(np.arange(len(held)), [len(part) for part in held])[counts]
         if len(held) == 1 and len(counts):
-            folds = np.random.default_rng(self.random_state).permutation(len(counts)) % min(_FOLDS, len(counts))
+            folds = np.random.default_rng(self.random_state).permutation(len(counts)) % min(FOLDS, len(counts))
         if len(np.unique(folds)) < 2:
             raise ValueError(
                 f"Of the {len(rows)} examples held out {len(counts)} count, in {len(np.unique(folds))} folds: at least two examples and two folds are needed to tune decisions."
@@ -162,20 +164,6 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         self.model_score_ = claim
         return self
 
-    def _parts(self, strata: np.ndarray | None, n: int, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(train, held out) for each fold."""
-        cv, places = _FOLDS if self.cv is None else self.cv, np.zeros(n)
-        if isinstance(cv, float) and not 0 < cv < 1:
-            raise ValueError(f"cv must be folds, a share between 0 and 1 that is held out, or 'prefit', got {cv!r}.")
-        with said_of("cv", f"split {n} examples, as folds or a share that is held out"):
-            if isinstance(cv, float):
-                kind = ShuffleSplit if strata is None else StratifiedShuffleSplit
-                return list(kind(1, test_size=cv, random_state=self.random_state).split(places, strata))
-            splits = list(check_cv(cv, strata, classifier=strata is not None).split(places, strata, groups))
-            if not splits:
-                raise ValueError(f"cv must hold one split of the examples at least, got {cv!r}.")
-            return [(_places(train, n), _places(test, n)) for train, test in splits]
-
     # -- predicting --------------------------------------------------------------------------------------------------
 
     @lazily
@@ -191,7 +179,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
     ) -> Any:
         check_is_fitted(self)
         if self._task.tags:
-            _no_priors(class_prior, train_prior)
+            no_priors(class_prior, train_prior)
             face, inputs = find(self.estimator_, X)
             return face.predict(inputs, loss=self.loss_ if loss is None else loss, costs=costs)
         return super().predict(X, loss, costs, class_prior, train_prior)
@@ -206,7 +194,7 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
         check_is_fitted(self)
         if self._task.tags:
             face, inputs = find(self.estimator_, X)
-            _no_priors(class_prior, train_prior)
+            no_priors(class_prior, train_prior)
             return face.expected_loss(inputs, loss=self.loss_ if loss is None else loss, costs=costs)
         return super().expected_loss(X, loss, costs, class_prior, train_prior)
 
@@ -244,31 +232,3 @@ class TunedDecisionCV(MetaEstimatorMixin, Decoder):
             tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
             tags.classifier_tags = inner.classifier_tags
         return tags
-
-
-def _no_priors(*given: Any) -> None:
-    if any(prior is not None for prior in given):
-        raise ValueError("class_prior and train_prior are shares of labels, and a tagger predicts sequences of them.")
-
-
-def _count(X: Any) -> int:
-    return len(X) if isinstance(X, Packed) else count_examples("X", X)
-
-
-def _places(rows: Any, n: int) -> np.ndarray:
-    """The places of the examples that a split lists, or marks by truth values."""
-    rows = np.asarray(rows)
-    try:
-        return np.arange(n)[rows if rows.size else rows.astype(int)]
-    except IndexError as error:
-        raise ValueError(f"cv must list places of the {n} examples: {error}.") from error
-
-
-def _take(values: Any, rows: np.ndarray) -> Any:
-    if isinstance(values, Packed):
-        return values[rows]
-    return [values[i] for i in rows] if isinstance(values, list | tuple) else _safe_indexing(values, rows)
-
-
-def _fitted(estimator: Any, X: Any, y: Any, weights: np.ndarray | None) -> Any:
-    return clone(estimator).fit(X, y, **({} if weights is None else {"sample_weight": weights}))
