@@ -1,8 +1,8 @@
 """Spans with their probabilities on CoNLL-2000 chunking: python -m benchmarks.spans [speed] [reliability] [precision] [tags] [--sentences N].
 
 Taggers are fitted to the training sentences (features as in benchmarks.sequences), with alpha 1 / n, which is CRFsuite's c2 of one half, and with
-twice that; as they are, and recalibrated by a map that is fitted to the last fifth of the sentences for a fit to the first four, method="auto". The map is used with that fit, and with
-one to all sentences (Recalibrated(tagger, cv=...) with this one split). What is held out is consecutive, since sentences of one article are alike. Reliability: test spans of
+twice that; as they are, and recalibrated with method="auto" by a map that is fitted to each fifth of the sentences for a fit to the other four (Recalibrated(tagger, cv=5)), or to the last
+fifth alone (cv= with this one split). The map is used with the fit to all sentences; that of the last fifth also with the fit to the first four. What is held out is consecutive, since sentences of one article are alike. Reliability: test spans of
 probability 0.05 or more, in twelve bins, and the share of each that is right, with 95 % intervals: Wilson's, as if spans were independent, and that of 2000 bootstrap draws
 of sentences for what the share exceeds the mean probability by, added to the latter. Precision that was asked for and had is in spans_precision, and time beside Viterbi's in
 spans_speed. The methods were chosen on the training sentences alone.
@@ -155,12 +155,14 @@ def measure(c: int, sentences: int | None, precise: bool) -> list[Measured]:
     n, cut = len(split.X), 4 * len(split.X) // 5
     gold = [set(chunks(row)) for row in split.y_test]
     last = [(np.arange(cut), np.arange(cut, n))]
-    crossed = tl.Recalibrated(tl.SequenceTagger(alpha=c / n, tol=1e-5), cv=last).fit(split.X, split.y)
+    crossed = tl.Recalibrated(tl.SequenceTagger(alpha=c / n, tol=1e-5), cv=5).fit(split.X, split.y)
+    one = tl.Recalibrated(tl.SequenceTagger(alpha=c / n, tol=1e-5), cv=last).fit(split.X, split.y)
     part = tl.SequenceTagger(alpha=c / cut, tol=1e-5).fit(split.X[:cut], split.y[:cut])
     held = tl.Recalibrated(part).fit(split.X[cut:], split.y[cut:])
     models = {
         ("all sentences", "as it is"): crossed.estimator_,
-        ("all sentences", "recalibrated"): crossed,
+        ("all sentences", "recalibrated by five folds"): crossed,
+        ("all sentences", "recalibrated by the last fifth"): one,
         ("four fifths", "as it is"): part,
         ("four fifths", "recalibrated"): held,
     }
@@ -311,19 +313,18 @@ def precision(
         for how, found in had.items():
             p, recall = np.array(found).reshape(-1, 2).T
             means = (f"{p.mean():.4f}", f"{recall.mean():.3f}") if found else ("-", "-")
-            source = PROMISES[how] if controlled else "the recalibrated probabilities (`precision=`)"
-            rows.append((asked, source, *means, f"{int((p >= asked).sum())} of {len(found)}", splits - len(found)))
+            rows.append(
+                (asked, PROMISES[how], *means, f"{int((p >= asked).sum())} of {len(found)}", splits - len(found))
+            )
     return rows
 
 
 def precision_table(found: list[Measured]) -> None:
-    rows = [(one.alpha, *row) for one in found for row in one.precision]
-    rows.sort(key=lambda row: row[:2])
-    header = ["alpha", "asked", "threshold from", "precision, mean", "recall, mean", "kept", "refused"]
+    rows = [(one.alpha, one.which.split(", ")[1], *row) for one in found for row in one.precision]
+    header = ["alpha", "tagger", "asked", "threshold from", "precision, mean", "recall, mean", "kept", "refused"]
     note = (
         f"The fits of benchmarks.spans. The {len(found[0].counts.true)} test sentences are cut at random 50 times; a RiskController with SpanCosts() is "
         "calibrated on three quarters, and all are judged on the last: right spans among those that are reported, and among the true ones. It refuses where so few sentences cannot promise it. "
-        "Recalibrated probabilities are those of the fit to all sentences with the map of the last fifth of the training sentences. "
         "Promises are for the law of sentences; those that judge are few, and their own precision varies by some .4 points from draw to draw. The "
         "controller counts spans by one over the length of their sentence, the table one by one."
     )
@@ -342,7 +343,7 @@ def held_out_threshold(tagger: Any, X: Any, y: Any, asked: float, level: float |
 
 
 PROMISES = {
-    "predict_spans": "the model's probabilities (`precision=`)",
+    "predict_spans": "its own probabilities (`precision=`)",
     "expectation": "held-out sentences, in expectation",
     "confidence": "held-out sentences, with confidence .9",
 }
@@ -392,7 +393,7 @@ def draw(found: dict[tuple[str, str], list[Bin]]) -> None:
         for j, (_, which) in enumerate(key for key in found if key[0] == alpha):
             x, y = np.array([(bin_.mean, bin_.right) for bin_ in found[alpha, which]]).T
             low, high = np.array([bin_.sentences for bin_ in found[alpha, which]]).T
-            bars = ax.errorbar(x, y, yerr=[y - low, high - y], fmt="os"[j], ms=4, lw=1, color=f"C{j}")
+            bars = ax.errorbar(x, y, yerr=[y - low, high - y], fmt="os^"[j], ms=4, lw=1, color=f"C{j}")
             bars.set_label(which)
         ax.set(xlabel="probability of the span", title=f"alpha {alpha}", xlim=(0, 1.02), ylim=(0, 1.02))
         ax.legend(frameon=False)
