@@ -29,6 +29,7 @@ def cases() -> list[tuple]:
         ("uniform costs 30 x 30", costs, tl.surrogates.OneVsAll("exponential"), 0.3, 120),
         ("uniform costs 30 x 30", costs, tl.surrogates.Quadratic(), 0.3, 120),
         ("uniform costs 100 x 100", many, tl.surrogates.Multinomial(), 0.3, 60),
+        ("uniform costs 100 x 100", many, tl.surrogates.OneVsAll(), 0.3, 60),
         ("uniform costs 100 x 100", many, tl.surrogates.Quadratic(), 0.3, 60),
     ]
 

@@ -1,7 +1,6 @@
 """Decompositions, the phi-calibration check, learning bounds and the comparison with Osokin et al."""
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from taskloss.surrogates import (
 )
 from taskloss.surrogates.legendre import negative_entropy, negative_hellinger
 from taskloss.theory import asgd_bound, calibration, check, decompose, osokin_comparison, sample_size
-from taskloss.theory.screening import kullback_bounds
 
 # -- decompose -------------------------------------------------------------------------------------------------------
 
@@ -339,38 +337,7 @@ def test_osokin_defaults_to_the_smallest_decomposition():
     )
 
 
-# -- screening -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("eps", [1e-6, 1e-3, 0.1, 0.5])
-@pytest.mark.parametrize("kind", ["uniform", "integer", "dominated"])
-def test_screening_bounds_lie_below_the_programs(kind, eps):
-    """Bounds for all pairs at once, against one program for each; and most of what a program finds is found."""
-    rng = np.random.default_rng(0)
-    costs = rng.integers(0, 4, (7, 4)).astype(float) if kind == "integer" else rng.uniform(0, 1, (7, 4))
-    if kind == "dominated":
-        costs[0] = costs.max(0) + 0.1
-    zeta = calibration(CostMatrix(costs), Multinomial())
-    first = zeta._pair_bounds(eps)
-    z, other = np.nonzero(np.isfinite(first) & (first > 0))
-    values = np.array([zeta.programs.solve(*pair, eps).value for pair in zip(z, other, strict=True)])
-    bounds = kullback_bounds(zeta.problem.table, eps, z, other, first[z, other], ceiling=np.inf)
-    assert (bounds <= values * (1 + 1e-9)).all()
-    assert (bounds >= first[z, other]).all()
-    # a bound that is far above the least value has done its work
-    enough = 3 * values.min()
-    assert np.median(np.minimum(bounds, enough) / np.minimum(values, enough)) > 0.9
-
-
-def test_screening_leaves_the_value_as_it_was(monkeypatch):
-    costs = np.random.default_rng(1).uniform(0, 1, (12, 6))
-    found = calibration(CostMatrix(costs), Multinomial()).numeric(0.3)
-    monkeypatch.setattr(sys.modules["taskloss.theory.calibration"], "FEW", 10**9)
-    plain = calibration(CostMatrix(costs), Multinomial()).numeric(0.3)
-    assert found.value == pytest.approx(plain.value, rel=1e-9)
-    assert found.lower == pytest.approx(plain.lower, rel=1e-6)
-    assert found.exact
-    assert found.programs < plain.programs
+# -- verdicts under maps of scores --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [5, 23, 46, 56])

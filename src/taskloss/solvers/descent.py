@@ -79,7 +79,7 @@ class Descent(Solver):
                 done = done[search.here]
                 if done.all():  # but the mean has fallen since others left
                     search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
-                    direction, trend = self._directions(objective), Trend()
+                    direction, trend = self._directions(objective), Trend(gaps)
                     continue
                 live = np.flatnonzero(~done)
                 if len(live) < _FEW * len(done) and search.keep(live):

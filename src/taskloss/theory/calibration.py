@@ -19,7 +19,8 @@ from .envelope import Envelope
 from .problem import DUAL, Problem, inverse_square
 from .programs import Programs
 from .screening import FEW, kullback_bounds
-from .search import deepest_tie, interval
+from .search import deepest_tie, interval, witness
+from .separable import coin_bounds
 from .symmetry import orbits
 
 TINY = float(np.finfo(float).tiny)
@@ -118,9 +119,9 @@ class Calibration:
         bounds = self._pair_bounds(eps)
         deadline = time.monotonic() + (self.time_limit or np.inf)
         progress = follow("zeta", 1.0, self.verbose)
-        if not form.exact:
-            return interval(self.programs, eps, self.ordered(bounds), deadline, progress)
         pairs = self.ordered(self._screened(bounds, eps))
+        if not form.exact:
+            return interval(self.programs, eps, pairs, deadline, progress)
         best = Certificate(eps, np.inf, np.inf)
         lower, solved = np.inf, 0
         for i, (z, other, bound) in enumerate(pairs):
@@ -170,14 +171,21 @@ class Calibration:
         problem, n = self.problem, len(self.problem.psi)
         z, other = np.divmod(self.representatives, n)
         first = bounds[z, other]
-        if not problem.kullback or np.isfinite(first).sum() <= FEW:
+        coins = problem.coins
+        if not (problem.kullback or coins is not None) or np.isfinite(first).sum() <= FEW:
             return bounds
         likeliest = int(first.argmin())
-        ceiling = self.programs.solve(int(z[likeliest]), int(other[likeliest]), eps).value
+        found = self.programs.solve(int(z[likeliest]), int(other[likeliest]), eps)
+        ceiling = found.value
+        if not problem.form.exact:
+            ceiling = witness(self.programs, found.z, found.z_other, eps, found.u_prime, found.u).value
         open_ = (first > 0) & (first < ceiling)
-        z, other = z[open_], other[open_]
+        z, other, first = z[open_], other[open_], first[open_]
         bounds = bounds.copy()
-        bounds[z, other] = kullback_bounds(problem.table, eps, z, other, first[open_], ceiling)
+        if coins is not None:
+            bounds[z, other] = coin_bounds(coins, z, other, first, ceiling, eps)
+        else:
+            bounds[z, other] = kullback_bounds(problem.table, eps, z, other, first, ceiling)
         return bounds
 
     def ordered(self, bounds: np.ndarray) -> list[tuple[int, int, float]]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .closed import closed_form, two_point_ceilings
+from .screening import FEW
+from .separable import coin_bounds
 
 if TYPE_CHECKING:
     from .calibration import Calibration
@@ -43,7 +45,7 @@ class Envelope:
 
     def _program_conjugate(self, slope: float) -> tuple[float, float]:
         """The conjugate for the form's divergence: pairs by decreasing upper bound, until none can raise the maximum."""
-        ceilings = self._pair_ceilings(slope)
+        ceilings = self._screened(self._pair_ceilings(slope), slope)
         best, at = 0.0, 0.0
         for z, other, ceiling in self.zeta.ordered(-ceilings):
             if -ceiling <= best:
@@ -58,6 +60,23 @@ class Envelope:
                 at = float(gain @ found.u_prime + self.problem.offset[z] - self.problem.offset[other])
         self._ceilings[slope] = ceilings
         return best, at
+
+    def _screened(self, ceilings: np.ndarray, slope: float) -> np.ndarray:
+        """Screening: better bounds for the pairs that may still be the maximum, where there are many of them."""
+        problem, n = self.problem, len(self.problem.psi)
+        z, other = np.divmod(self.zeta.representatives, n)
+        if problem.coins is None or len(z) <= FEW:
+            return ceilings
+        likeliest = int(ceilings[z, other].argmax())
+        found = self.zeta.programs.solve(int(z[likeliest]), int(other[likeliest]), reward=slope, cutoff=0.0)
+        open_ = ceilings[z, other] > max(-found.value, 0.0)
+        if open_.sum() <= FEW:
+            return ceilings
+        z, other = z[open_], other[open_]
+        ceilings = ceilings.copy()
+        bounds = coin_bounds(problem.coins, z, other, -ceilings[z, other], min(found.value, 0.0), None, slope)
+        ceilings[z, other] = np.maximum(-bounds, 0.0)
+        return ceilings
 
     def _pair_ceilings(self, slope: float) -> np.ndarray:
         """A cheap upper bound on each pair's conjugate.

@@ -13,6 +13,7 @@ from ..polytopes.base import Polytope
 from ..surrogates.base import Surrogate, automatic
 from ..surrogates.form import Form
 from . import exponential
+from .separable import Coins, in_coins
 
 DUAL = {"l1": "linf", "l2": "l2", "linf": "l1"}
 
@@ -97,6 +98,11 @@ class Problem:
         if not form.exact or form.curvature or len(form.slope) != len(self.vertices):
             return False
         return bool(np.allclose(self.vertices @ form.slope.T + form.shift, np.eye(len(self.vertices)), atol=1e-9))
+
+    @cached_property
+    def coins(self) -> Coins | None:
+        """The problem in coordinates of [0, 1], where D_h or its minorant is a sum over these of coins' divergences."""
+        return in_coins(self.form, self.polytope.law(), self.psi, self.offset)
 
     @cached_property
     def reach(self) -> np.ndarray:
