@@ -290,8 +290,11 @@ class ChainHamming(ChainCost):
         ]
 
     n_labels = SequenceLoss.n_labels
-    n_outputs = SequenceLoss.n_outputs
     bind = SequenceLoss.bind
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self._scale())
 
     def _unary(self) -> np.ndarray:
         return (1 - np.eye(self.n_labels)) * self._scale()
