@@ -158,7 +158,7 @@ class SequenceLabels:
 
     def __init__(self, y: Any, classes: Any = None, ignore: Any = None):
         self.ignore = ignore
-        values = _flat(y)
+        values, _ = _distinct(_flat(y))
         seen = values[~self._missing(values)]
         name = "y" if classes is None else "classes"
         self.classes = name_array(_unique(seen).tolist() if classes is None else classes, name)
@@ -195,18 +195,19 @@ class SequenceLabels:
                 raise ValueError(f"Sequence {i} has {wanted[i]} positions in X, but {lengths[i]} labels in y.")
         if len(values) != offsets[-1]:
             raise ValueError(f"X has {offsets[-1]} positions, but y has {len(values)} labels.")
-        missing = self._missing(values)
-        if (missing & ~self.ignored(values)).any() and not partial:
+        names, place = _distinct(values)
+        missing = self._missing(names)
+        if (missing & ~self.ignored(names)).any() and not partial:
             raise ValueError("y has missing labels (None or NaN), which only fit can use: give every label here.")
-        codes = np.full(len(values), -1)
-        codes[~missing] = codes_of(name_array(values[~missing].tolist()), self.classes, None if unseen else "label")
-        return codes
+        codes = np.full(len(names), -1)
+        codes[~missing] = codes_of(name_array(names[~missing].tolist()), self.classes, None if unseen else "label")
+        return codes[place]
 
 
 def labels_seen(y: Any) -> list[Any]:
     """The different labels that occur, in the order in which they come."""
-    values = _flat(y)
-    return list(dict.fromkeys(values[~_missing(values)].tolist()))
+    values, _ = _distinct(_flat(y))
+    return values[~_missing(values)].tolist()
 
 
 class SequenceScorer:
@@ -276,6 +277,16 @@ def _flat(y: Any) -> np.ndarray:
     if odd:
         raise ValueError(f"A label must be a string, a number or a tuple, but y holds a label of type {odd[0]}.")
     return _as_objects(values)
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different values in the order in which they come, and the place of each value among these."""
+    listed = values.tolist()
+    try:
+        places = {value: i for i, value in enumerate(dict.fromkeys(listed))}
+    except TypeError as error:
+        raise ValueError(f"A label must be a string, a number or a tuple of these: {error}.") from error
+    return _as_objects(list(places)), np.fromiter(map(places.__getitem__, listed), np.int64, len(listed))
 
 
 def _labels_of(row: Any) -> list[Any]:

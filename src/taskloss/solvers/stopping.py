@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_TRENDS = (5, 20)  # trends are seen over the last so-manieth parts of all steps, each beside as many steps before
+_TRENDS = (5, 10, 20)  # trends are seen over the last so-manieth parts of all steps, each beside as many steps before
 _SLOWEST = 0.9  # the largest ratio of decreases that is believed
 _CAUTION = 2  # times what the trend says, since later decreases are slower more often than faster
 
