@@ -57,7 +57,7 @@ def _sparse_label_sets(seed):
 @pytest.mark.parametrize("alpha", [1e-3, 1e-5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_tol_is_about_the_gap_of_sparse_label_sets(seed, alpha):
-    _holds(tl.MultilabelClassifier(alpha=alpha, solver="lbfgs"), *_sparse_label_sets(seed))
+    assert _worst(tl.MultilabelClassifier(alpha=alpha, solver="lbfgs"), *_sparse_label_sets(seed)) <= 3
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-4])
@@ -69,15 +69,18 @@ def test_tol_is_about_the_gap_of_real_label_sets(name, alpha):
         pytest.skip("needs the public data sets")
     data = tabular.load("multilabel", name)
     rows = data.splits[0][0]
-    _holds(tl.MultilabelClassifier(alpha=alpha, solver="lbfgs"), data.X[rows], data.y[rows])
+    assert _worst(tl.MultilabelClassifier(alpha=alpha, solver="lbfgs"), data.X[rows], data.y[rows]) <= 3
 
 
-def _holds(model, X, y):
+def _worst(model, X, y):
+    """The largest true gap of a fit, in units of its tol."""
     least = model.set_params(tol=1e-10, max_iter=5000).fit(X, y).solution_.value
+    gaps = []
     for tol in (1e-3, 1e-5):
         found = model.set_params(tol=tol).fit(X, y).solution_
-        assert found.value / least - 1 <= 3 * tol
         assert found.optimality <= tol
+        gaps.append((found.value / least - 1) / tol)
+    return max(gaps)
 
 
 def test_a_trend_tells_what_is_left_of_values_that_fall_geometrically():

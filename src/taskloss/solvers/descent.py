@@ -68,16 +68,17 @@ class Descent(Solver):
                 values, gaps = search.of_all("value"), search.of_all("gap")
                 if progress is not None:
                     progress.update(iteration, float(values.sum()), search.relative_gap)
+                if self.tol < _COARSE and search.relative_gap <= _COARSE and search.refine(trend):
+                    continue
                 done = gaps <= self.tol * shares(values) + 1e-300
-                if done.all():
+                # columns that left in single precision are looked at once more
+                if done.all() and (self.tol >= _COARSE or not objective.refine()):
                     status = Status.CONVERGED
                     break
                 if iteration == self.max_iter:
                     break
-                if search.relative_gap <= _COARSE and search.refine(trend):
-                    continue
                 done = done[search.here]
-                if done.all():  # but the mean has fallen since others left
+                if done.all():  # but the mean has fallen since others left, or these are to be looked at
                     search = _Search(objective, search.of_all("theta"), search.evaluations, self.tol)
                     direction, trend = self._directions(objective), Trend(gaps)
                     continue
