@@ -15,7 +15,6 @@ from taskloss.polytopes._forest import Forest
 from taskloss.solvers.descent import LBFGS
 from taskloss.surrogates import (
     ChainCRF,
-    Independent,
     Listwise,
     MaxEntropy,
     OneVsAll,
@@ -313,23 +312,6 @@ def test_a_search_begins_in_single_precision_and_ends_where_tol_asks_for(tol):
     assert found.converged
     assert small.value_and_gradient(found.theta)[0].sum() - least <= 3 * tol * least
     assert large.single == (tol >= 1e-5)
-
-
-@pytest.mark.parametrize("alpha", [1e-2, 1e-6])
-def test_columns_that_leave_in_single_precision_are_looked_at_in_double(alpha):
-    rng = np.random.default_rng(8)
-    X = sparse.random(300, 40, 0.2, format="csr", random_state=9)
-    scores = X @ rng.normal(size=(40, 8)) * np.geomspace(0.1, 30, 8) + rng.logistic(size=(300, 8))
-    surrogate = Independent("logistic", 8)
-    risk = Rows(surrogate, (scores > 1).astype(float), np.ones(300))
-    small = PenalisedRisk(Linear(), X, risk, alpha)
-    large = PenalisedRisk(Linear(), X, risk, alpha, Executor(1, compiled=True))
-    found = LBFGS(1e-9).minimise(large, large.flatten(large.start))
-    assert found.converged
-    assert not large.single  # of all columns, whichever had left before
-    least = LBFGS(1e-13).minimise(small, found.theta)
-    values = [small.value_and_gradient(theta)[0] for theta in (found.theta, least.theta)]
-    assert ((values[0] - values[1]) <= 3e-9 * values[1].sum()).all()
 
 
 def test_the_fused_pass_is_taken_by_a_fit_that_is_large_enough(monkeypatch):

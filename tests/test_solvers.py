@@ -90,6 +90,37 @@ def test_columns_that_are_done_leave_the_search(solver):
     assert counted.counted[0] < 0.8 * 40 * found.evaluations
 
 
+@every_solver
+def test_columns_that_leave_in_single_precision_are_looked_at_in_double(solver):
+    """Where a coarse look takes another point for the minimum."""
+
+    class Rounded(Counted):
+        coarse = False
+
+        def coarsen(self):
+            self.coarse = True
+            return True
+
+        def refine(self):
+            was, self.coarse = self.coarse, False
+            return was
+
+        def value_and_gradient(self, theta):
+            return super().value_and_gradient(theta + 1e-3 * self.coarse)
+
+        def columns(self, some):
+            part = super().columns(some)
+            part.coarse = self.coarse
+            return part
+
+    easy = np.where(np.arange(40) < 36, 1e-2, 1.0)
+    problem = Rounded(np.random.default_rng(2), (8, 40))
+    problem.c = problem.c**easy
+    found = solver.with_params(tol=1e-9).minimise(problem, np.zeros((8, 40)))
+    assert found.converged
+    assert (problem.value_and_gradient(found.theta)[0] - 1e-3 <= 3e-9 * 40 * 1e-3).all()
+
+
 def test_columns_that_stay_keep_what_was_made_for_all():
     """The preconditioner that was made for all columns, at those that stay; anew, once they are fewer than a quarter."""
     made = []
